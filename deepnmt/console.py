@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 # Processes that count as commands: modules run by `python -m`, and installed files, such as fairseq-train.
 MODULES, PROGRAMS = ("fairseq_cli", "deepnmt"), ("fairseq", "deepnmt")
+EMPTY = "the name of a file or folder must not be empty"
 _runs = False
 _waiting: list[Callable[[], object]] = []
 
@@ -43,7 +44,7 @@ class Parser(argparse.ArgumentParser):
     def parse_args(  # type: ignore[override]
         self, args: Optional[Sequence[str]] = None, namespace: Optional[argparse.Namespace] = None
     ) -> argparse.Namespace:
-        """See `argparse.ArgumentParser`. An option's empty value is refused: a path would be the current folder."""
+        """See `argparse.ArgumentParser`. An empty argument is refused: a path would be the current folder."""
         return super().parse_args(self._checked(args), namespace)
 
     def parse_intermixed_args(  # type: ignore[override]
@@ -81,8 +82,8 @@ class Parser(argparse.ArgumentParser):
         words: list[str] = []
         for word in sys.argv[1:] if args is None else args:
             option = words[-1] if words else ""
-            if not word and option.startswith("--"):
-                self.error(f"option {option} needs a value")
+            if not word:
+                self.error(f"option {option} needs a value" if option.startswith("--") else EMPTY)
             if word.startswith("--") and word.endswith("="):
                 self.error(f"option {word[:-1]} needs a value")
             action = self._option_string_actions.get(option)
@@ -134,7 +135,7 @@ def wholes(option: str, low: int, high: int) -> Callable[[str], list[int]]:
 def place(text: str) -> Path:
     """Return the path in an argument. Raises `UserError` for an empty one, which must not mean the current folder."""
     if not text:
-        raise UserError("the name of a file or folder must not be empty")
+        raise UserError(EMPTY)
     return Path(text)
 
 

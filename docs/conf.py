@@ -40,6 +40,7 @@ SHELVES = {
         "docs/data",
         "docs/search",
         "docs/synthetic",
+        "docs/dual",
         "docs/translating",
         "docs/glossary",
         "docs/distributed",

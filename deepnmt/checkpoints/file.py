@@ -8,7 +8,7 @@ import os
 import re
 import zipfile
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,10 @@ from deepnmt.errors import UserError, in_place_of
 torch.serialization.add_safe_globals(SAFE_TYPES)
 
 
-def load(path: Path, noun: str, kind: str) -> Any:
+def load(path: Path, noun: str, kind: str, from_safetensors: Callable[[Path], Any] = safetensors_file.read) -> Any:
     """Return the contents of a torch file; if possible, its tensors stay on the disk until they are needed.
+
+    `from_safetensors` reads a file in the other format.
 
     Raises:
         UserError: it is missing (`noun` names it), truncated, not of this `kind`, or holds forbidden types
@@ -41,7 +43,7 @@ def load(path: Path, noun: str, kind: str) -> Any:
         raise in_place_of(FileNotFoundError, f"{must} {state}")
     try:
         if path.suffix == safetensors_file.ENDING:
-            return safetensors_file.read(path)
+            return from_safetensors(path)
         with path.open("rb") as file:
             begins_as_zip = file.read(4) == b"PK\x03\x04"
         if begins_as_zip and not zipfile.is_zipfile(path):

@@ -46,6 +46,10 @@ class LayerPlan:
         """Return whether a new layer is a copy, not the old layer itself."""
         return self.ends[self.sources[layer]] != layer
 
+    def old_layers(self) -> list[int]:
+        """Return the new layers that are old ones and not copies."""
+        return [layer for layer in range(len(self.sources)) if not self.added(layer)]
+
 
 @dataclass(frozen=True)
 class HistoryPlan:

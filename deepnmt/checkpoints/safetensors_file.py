@@ -77,8 +77,7 @@ def read(path: Path) -> dict[str, Any]:
         header = (file.metadata() or {}).get(HEADER)
         if header is None:
             raise UserError(f"{path}: must be a checkpoint written by deepnmt, but another program wrote it")
-        described = json.loads(header)
-        stored = {place: file.get_tensor(place) for place in file.keys()}  # noqa: SIM118, since it is no mapping
+        described, stored = json.loads(header), _stored(file)
     contents = dict(described["checkpoint"])
     if contents.get(OLD_OPTIONS) is not None:
         contents[OLD_OPTIONS] = Namespace(**contents[OLD_OPTIONS])
@@ -87,6 +86,18 @@ def read(path: Path) -> dict[str, Any]:
             contents[part] = {name: stored[place] for name, place in described[part].items()}
     contents["model"] |= {name: torch.tensor(values) for name, values in described["buffers"].items()}
     return contents
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Return the tensors in a file of any program, by their stored names. Raises an exception as `read`."""
+    from safetensors import safe_open
+
+    with safe_open(path, framework="pt") as file:
+        return _stored(file)
+
+
+def _stored(file: Any) -> dict[str, Tensor]:
+    return {place: file.get_tensor(place) for place in file.keys()}  # noqa: SIM118, since it is no mapping
 
 
 def _tensors(contents: Mapping[str, Any]) -> Iterator[tuple[str, str, Tensor]]:

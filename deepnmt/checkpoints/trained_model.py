@@ -17,11 +17,13 @@ from torch import Tensor, nn
 
 import deepnmt
 from deepnmt.checkpoints.contents import is_buffer, kind
+from deepnmt.checkpoints.one_direction import check_one_direction, has_both, of_direction
 from deepnmt.checkpoints.packed import scale_faults
 from deepnmt.checkpoints.state import SCALES, CheckpointState, Tensors
 from deepnmt.checkpoints.tensors import weight_name
 from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.dual import DIRECTIONS
 from deepnmt.model.stack import STACKS
 from deepnmt.model.transformer import NAME, DLCLTransformerModel
 from deepnmt.model.validate import check
@@ -47,6 +49,7 @@ def model_config(state: CheckpointState) -> DLCLTransformerConfig:
     name, options = architecture(state), state.options()
     if state.is_old():
         raise UserError(f"{state.name}: args must be missing; they come from a fairseq before 0.10, without {NAME}")
+    check_one_direction(state)
     if not is_deep(state):
         raise UserError(f"{state.name}: cfg.model._name must be {NAME} or one of its architectures, but is {name}")
     kind_of_config: type[DLCLTransformerConfig] = MODEL_DATACLASS_REGISTRY[name]
@@ -76,6 +79,8 @@ def whole_faults(config: DLCLTransformerConfig) -> Iterator[tuple[str, str]]:
             yield f"{stack}_share_layers", f"must be none, but is {sharing}"
     if config.base_layers:
         yield "base_layers", f"must be 0, but is {config.base_layers}"
+    if config.decoder_lm_layers:
+        yield "decoder_lm_layers", f"must be 0, but is {config.decoder_lm_layers}"
     if config.two_sided:
         yield "two_sided", "must be false, but is true"
     if config.shares_attention:
@@ -104,6 +109,10 @@ def check_model(state: CheckpointState) -> None:
 
     Less is known about models from outside this package.
     """
+    if has_both(state):
+        for direction in DIRECTIONS:
+            check_model(of_direction(state, direction))
+        return
     if is_deep(state):
         check_fit(state, model_config(state))
         return

@@ -3,16 +3,17 @@
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Optional
 
-from deepnmt.console import Parser, program
+from deepnmt.console import Parser, as_number, place, program, whole
 from deepnmt.errors import UserError
 from deepnmt.model.stack import STACKS
 from deepnmt.recipe import named_recipes
 from deepnmt.reference import add_reference_option
 
+THETA, MOST = 0.7, 10_000
 DESCRIPTION = "Measure gradients, activations, residual branches and weights of recipes and checkpoints, side by side."
 EPILOG = """A recipe is measured as built, before its first update; a checkpoint is measured as trained. The measurement
 uses the first batches of the first epoch, of the recipe's or checkpoint's own size, on the CPU, in training mode. The
@@ -36,24 +37,26 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     parser = Parser(program("inspect"), DESCRIPTION, EPILOG)
     parser.add_argument("source", nargs="+", help="recipe (a name that 'deepnmt recipe' lists, or .yaml) or checkpoint "
         "(.pt); LABEL=PATH or LABEL=NAME gives it another label")  # fmt: skip
-    parser.add_argument("--data", type=Path, required=True, help="folder made by fairseq-preprocess")
-    parser.add_argument("--batches", type=positive, default=4, help="maximum number of batches (default: 4)")
+    parser.add_argument("--data", type=place, required=True, help="folder made by fairseq-preprocess")
+    parser.add_argument("--batches", type=whole("--batches", 1, MOST), default=4, metavar="N", help="maximum number of "
+        "batches (default: 4)")  # fmt: skip
     for stack in STACKS:
-        parser.add_argument(f"--{stack}-layers", type=numbers, metavar="N,N,...", help="depths to build each recipe "
-            "with; the stacks are paired, and one number goes with all")  # fmt: skip
+        name = f"--{stack}-layers"
+        parser.add_argument(name, type=numbers(name), metavar="N,N,...", help="depths to build each recipe with; the "
+            "stacks are paired, and one number goes with all")  # fmt: skip
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
         help="option of the recipes to change; repeatable")  # fmt: skip
     parser.add_argument("--subset", default="train", help="subset of the data (default: train)")
     add_reference_option(parser)
-    parser.add_argument("--seed", type=int, default=1, help="seed of weights, batches and dropout, in place of the "
-        "recipe's (default: 1)")  # fmt: skip
+    parser.add_argument("--seed", type=whole("--seed", 0, 2**31 - 1), default=1, metavar="S", help="seed of weights, "
+        "batches and dropout, in place of the recipe's (default: 1)")  # fmt: skip
     parser.add_argument("--attention-similarity", action="store_true", help="of checkpoints, how alike the decoder's "
         "layers attend, and the blocks for --shared-attention-blocks, in place of all other measures")  # fmt: skip
-    parser.add_argument("--theta", type=share, default=0.7, help="least similarity of the layers of a block, from 0 to "
-        "1 (default: 0.7)")  # fmt: skip
-    parser.add_argument("--json", type=Path, metavar="FILE", help="file for all numbers")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="file for a page of plots and tables (matplotlib)")
-    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="folder for the plots as PNG (matplotlib)")
+    parser.add_argument("--theta", type=share, metavar="SHARE", help="with --attention-similarity, least similarity of "
+        f"the layers of a block, from 0 to 1 (default: {THETA})")  # fmt: skip
+    parser.add_argument("--json", type=place, metavar="FILE", help="file for all numbers")
+    parser.add_argument("--html", type=place, metavar="FILE", help="file for a page of plots and tables (matplotlib)")
+    parser.add_argument("--pictures", type=place, metavar="FOLDER", help="folder for the plots as PNG (matplotlib)")
     arguments = parser.parse_args(words)
     arguments.words = sys.argv[1:] if words is None else list(words)
     arguments.sources = [source(word) for word in arguments.source]
@@ -68,32 +71,26 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
         for name in ("json", "html", "pictures"):
             if getattr(arguments, name) is not None:
                 raise UserError(f"--attention-similarity cannot be combined with --{name}")
+        arguments.theta = THETA if arguments.theta is None else arguments.theta
+    elif arguments.theta is not None:
+        raise UserError("--theta needs --attention-similarity")
     if arguments.options and all(each.is_checkpoint for each in arguments.sources):
         raise UserError("--set needs a recipe among SOURCE")
     return arguments
 
 
-def positive(text: str) -> int:
-    """Return a whole number of at least 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, but is {text}")
-    return int(text)
+def numbers(option: str) -> Callable[[str], list[str]]:
+    """Return the reader of a list of depths, which raises `UserError` for anything else."""
+    one = whole(option, 1, MOST)
+    return lambda text: [str(one(part)) for part in text.split(",")]
 
 
 def share(text: str) -> float:
-    """Return a number from 0 to 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
+    """Return the value of --theta. Raises `UserError` unless it is from 0 to 1."""
+    value = as_number(text)
     if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"must be from 0 to 1, but is {text}")
+        raise UserError(f"--theta must be from 0 to 1, but is '{text}'")
     return value
-
-
-def numbers(text: str) -> list[str]:
-    """Return the depths of a list."""
-    return [str(positive(part)) for part in text.split(",")]
 
 
 def source(word: str) -> Source:

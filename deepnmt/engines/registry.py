@@ -35,8 +35,12 @@ ENGINES: Mapping[str, Mapping[str, str]] = {
     "onnx": {"onnxruntime": "onnx", "onnx": "onnx-export"},
     "transformers": {"transformers": "transformers"},
 }
+# Engines for one model in some number formats; the others take ensembles and all formats.
+FORMATS = {"ctranslate2": ("float32", "int8"), "onnx": ("float32", "int8"), "transformers": ("float32",)}
 # Engines that search with a shortlist for each sentence; CTranslate2 shares one in a batch.
 SHORTLISTS = ("onnx", "torch")
+# Engines whose folders have a model card, and whose default search is another program's, without reranking.
+CARDS = ("transformers",)
 # The choice of an export that names no engine.
 AUTO = "auto"
 # Channels of the widest models that CTranslate2 computes faster than ONNX Runtime (docs/translating.md).

@@ -2,7 +2,7 @@
 
 import dataclasses
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +13,9 @@ from deepnmt.checkpoints.data_fit import trained_settings
 from deepnmt.console import program
 from deepnmt.engines.engine import Engine, SearchSettings
 from deepnmt.engines.model_folder import RECORD, ModelFolder, is_model_folder
-from deepnmt.engines.registry import AUTO, SHORTLISTS, by_speed, engine_module
+from deepnmt.engines.registry import AUTO, CARDS, FORMATS, SHORTLISTS, by_speed, engine_module
 from deepnmt.engines.torch.engine import model_files
-from deepnmt.engines.torch.fairseq_engine import TorchEngine, load_checkpoints
+from deepnmt.engines.torch.fairseq_engine import load_checkpoints
 from deepnmt.engines.torch.options import describe
 from deepnmt.engines.torch.writer import write_models
 from deepnmt.errors import UserError
@@ -26,7 +26,7 @@ from deepnmt.options.option_table import EXPORT, range_faults
 from deepnmt.search.shortlist import Shortlist
 from deepnmt.text.data_folder import check_dictionaries
 from deepnmt.text.pipeline import TextPipeline, text_files
-from deepnmt.text.record import SHORTLIST, read_record
+from deepnmt.text.record import SHORTLIST, read_scores
 from deepnmt.text.settings import TextSettings
 
 
@@ -65,11 +65,52 @@ class Export:
         faults = [f"--{name} {fault}" for name, fault in range_faults(vars(self), EXPORT)]
         if self.lexicon is not None and self.shortlist is None:
             faults.append("--lexicon needs --shortlist")
-        if self.shortlist is not None and self.engine not in (AUTO, *SHORTLISTS):
-            others = " or ".join(SHORTLISTS)
-            faults.append(f"--engine {self.engine}: has no shortlist for each sentence; use --engine {others}")
+        if self.scores is not None and self.engine not in CARDS:
+            faults.append(f"--scores needs --engine {' or '.join(CARDS)}")
+        faults += self._of_engine()
         if faults:
             raise UserError(*faults)
+
+    def _of_engine(self) -> Iterator[str]:
+        """Yield the parts of the request that the engine cannot fulfil for any model."""
+        if self.shortlist is not None and self.engine not in (AUTO, *SHORTLISTS):
+            yield f"--engine {self.engine}: has no shortlist for each sentence; use --engine {' or '.join(SHORTLISTS)}"
+        if self.weights not in FORMATS.get(self.engine, (self.weights,)):
+            yield f"--weights {self.weights}: use --engine torch"
+        if len(self.checkpoints) > 1 and self.engine in FORMATS:
+            yield f"an ensemble of {len(self.checkpoints)} checkpoints: use --engine torch"
+        if self.search.rerank and self.engine in CARDS:
+            yield f"--rerank cannot be combined with --engine {self.engine}"
+
+
+class _Source:
+    """The files that an export reads: their faults are known before anything is written.
+
+    Attributes:
+        settings: the text's
+        scores: for the model card
+        pairs: for the check; None: no check
+        reference: computes with the checkpoints
+    """
+
+    def __init__(self, task: Export) -> None:
+        check_dictionaries(task.data, TextPipeline.read(task.data).settings.languages)
+        self._task = task
+        self.scores = {} if task.scores is None else read_scores(task.scores)
+        self.settings = trained_settings(task.checkpoints, task.data)
+        self.pairs = read_pairs(task.data, self.settings.languages) if task.check else None
+        self._lists: Shortlist | None = None
+        if task.lexicon is not None:
+            self.lists()
+        self.reference = load_checkpoints(task.checkpoints, task.data, self.settings.languages, device="cpu")
+
+    def lists(self) -> Shortlist | None:
+        """Return the requested shortlists; without a lexicon, the first call learns one."""
+        task, languages = self._task, self.settings.languages
+        if self._lists is None and task.shortlist is not None:
+            reverse = languages != TextSettings.read(task.data).languages
+            self._lists = shortlists(task.data, languages, task.shortlist, task.lexicon, reverse)
+        return self._lists
 
 
 def export(task: Export, target: Path, say: Callable[[str], object] = lambda line: None) -> Result | None:
@@ -81,19 +122,16 @@ def export(task: Export, target: Path, say: Callable[[str], object] = lambda lin
         UserError: something is missing or faulty, the engine cannot express the model, or the check fails
     """
     Job(program("export"), target, RECORD, option="MODEL").check_replaceable(is_model_folder)
-    check_dictionaries(task.data, TextPipeline.read(task.data).settings.languages)
-    settings = trained_settings(task.checkpoints, task.data)
-    reference = load_checkpoints(task.checkpoints, task.data, settings.languages, device="cpu")
-    lists = _shortlists(task, settings)
+    source = _Source(task)
     if task.engine != AUTO:
-        return _exported(task, settings, reference, lists, target)
+        return _exported(task, source, target)
     # Other engines are for the CPU.
-    width = reference.models[0].encoder.embed_tokens.embedding_dim
+    width = source.reference.models[0].encoder.embed_tokens.embedding_dim
     engines = ("torch",) if torch.cuda.is_available() else by_speed(width, task.weights)
     passed_over = []
     for engine in engines:
         try:
-            result = _exported(dataclasses.replace(task, engine=engine), settings, reference, lists, target)
+            result = _exported(dataclasses.replace(task, engine=engine), source, target)
         except UserError as error:
             if engine == engines[-1]:
                 raise
@@ -104,24 +142,12 @@ def export(task: Export, target: Path, say: Callable[[str], object] = lambda lin
     raise AssertionError("the last engine is exported, or raises")
 
 
-def _shortlists(task: Export, settings: TextSettings) -> Shortlist | None:
-    """Return the requested shortlists."""
-    if task.shortlist is None:
-        return None
-    reverse = settings.languages != TextSettings.read(task.data).languages
-    return shortlists(task.data, settings.languages, task.shortlist, task.lexicon, reverse)
-
-
-def _exported(
-    task: Export, settings: TextSettings, reference: TorchEngine, lists: Shortlist | None, target: Path
-) -> Result | None:
-    writer = engine_module(task.engine, "writer")
-    if task.scores and not hasattr(writer, "finish"):
-        raise UserError(f"--scores cannot be combined with --engine {task.engine}")
+def _exported(task: Export, source: _Source, target: Path) -> Result | None:
+    writer, settings, reference = engine_module(task.engine, "writer"), source.settings, source.reference
     if reference.right_to_left and task.engine != "torch":
         raise UserError("models that translate from right to left: use --engine torch")
     with whole_folder(target) as temporary:
-        if lists is not None:
+        if (lists := source.lists()) is not None:
             lists.write(temporary / SHORTLIST)
         writer.write(list(task.checkpoints), task.data, temporary, task.weights)
         if not model_files(temporary)[0].is_file():
@@ -133,21 +159,24 @@ def _exported(
         )
         engine = engine_module(task.engine, "engine").load(folder, None)
         listed = None if lists is None else by_name(lists, *map(folder.dictionary, settings.languages))
-        result = _checked(task, reference, engine, folder, listed) if task.check else None
+        result = _checked(task, source, engine, folder, listed)
         record = result.as_record() if result else {"pairs": 0}
         folder = dataclasses.replace(folder, longest=engine.longest, check=record)
         if hasattr(writer, "finish"):
-            writer.finish(folder, read_record(task.scores) if task.scores else {})
+            writer.finish(folder, source.scores)
         folder.write()
     return result
 
 
 def _checked(
-    task: Export, reference: TorchEngine, engine: Engine, folder: ModelFolder, listed: ListOf | None
-) -> Result:
-    """Return the result of the check. Raises `UserError` if the model does not pass."""
+    task: Export, source: _Source, engine: Engine, folder: ModelFolder, listed: ListOf | None
+) -> Result | None:
+    """Return the result of the check, or None without one. Raises `UserError` if the model does not pass."""
+    if source.pairs is None:
+        return None
+    reference = source.reference
     longest = min(engine.longest, reference.longest), reference.longest_target
-    pairs = read_pairs(task.data, folder.text.languages, task.check, longest)
+    pairs = source.pairs.chosen(task.check, longest)
     result = compare(reference, engine, pairs, folder.pipeline(), task.search, listed)
     if faults := list(result.faults(task.weights == "float32", task.allow_loss)):
         raise UserError(*(f"--engine {task.engine} --weights {task.weights}: {fault}" for fault in faults))

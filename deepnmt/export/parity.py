@@ -20,7 +20,7 @@ from deepnmt.console import progress
 from deepnmt.engines.engine import Engine, Hypothesis, SearchSettings
 from deepnmt.errors import UserError
 from deepnmt.text.languages import bleu_tokenizer
-from deepnmt.text.lines import read_text
+from deepnmt.text.lines import check_parallel, read_text
 from deepnmt.text.pipeline import TextPipeline
 
 LARGEST_DIFFERENCE = 1e-4
@@ -36,6 +36,20 @@ class Pairs:
 
     sources: list[list[str]]
     targets: list[list[str]]
+
+    def chosen(self, number: int, longest: tuple[int, int]) -> Pairs:
+        """Return at most `number` pairs, evenly spaced, of at most `longest` subwords on each side.
+
+        Raises:
+            UserError: no pair is short enough
+        """
+        pairs = zip(self.sources, self.targets)
+        fitting = [pair for pair in pairs if all(0 < len(each) <= most for each, most in zip(pair, longest))]
+        if not fitting:
+            raise UserError(f"{SUBSET}.bpe.*: no pair of at most {longest[0]} and {longest[1]} subwords found")
+        count = min(number, len(fitting))
+        spaced = [fitting[index * len(fitting) // count] for index in range(count)]
+        return Pairs([source for source, _ in spaced], [target for _, target in spaced])
 
 
 @dataclass(frozen=True)
@@ -122,27 +136,14 @@ class Result:
         )
 
 
-def read_pairs(data: Path, languages: tuple[str, str], number: int, longest: tuple[int, int]) -> Pairs:
-    """Return at most `number` pairs of the validation set, evenly spaced, of at most `longest` subwords on each side.
-
-    Raises:
-        UserError: the folder has no validation text, or no pair is short enough
-    """
-    sides = [[line.split() for line in _lines(data / "text" / f"{SUBSET}.bpe.{language}")] for language in languages]
-    if len(sides[0]) != len(sides[1]):
-        raise UserError(f"{data}/text/{SUBSET}.bpe.*: must have as many lines each, but do not")
-    pairs = [pair for pair in zip(*sides) if all(0 < len(each) <= most for each, most in zip(pair, longest))]
-    if not pairs:
-        most = " and ".join(map(str, longest))
-        raise UserError(f"{data}/text/{SUBSET}.bpe.*: no pair of at most {most} subwords found")
-    chosen = [pairs[index * len(pairs) // number] for index in range(number)] if number < len(pairs) else pairs
-    return Pairs([source for source, _ in chosen], [target for _, target in chosen])
-
-
-def _lines(path: Path) -> list[str]:
-    if not path.is_file():
-        raise UserError(f"{path}: no such file, but --check needs it (--check 0 exports without a check)")
-    return read_text(path)
+def read_pairs(data: Path, languages: tuple[str, str]) -> Pairs:
+    """Return the validation set of a data folder. Raises `UserError` if its text is missing, or the sides differ."""
+    paths = [data / "text" / f"{SUBSET}.bpe.{language}" for language in languages]
+    for path in paths:
+        if not path.is_file():
+            raise UserError(f"{path}: no such file, but --check needs it (--check 0 exports without a check)")
+    check_parallel(paths)
+    return Pairs(*([line.split() for line in read_text(path)] for path in paths))
 
 
 def compare(

@@ -64,6 +64,7 @@ fairseq.tasks.translation.TranslationTask.__init__(self, cfg, src_dict, tgt_dict
 fairseq.tasks.translation.TranslationTask._inference_with_bleu(self, generator, sample, model)
 fairseq.tasks.translation.TranslationTask.load_dataset(self, split, epoch=1, combine=False, **kwargs)
 fairseq.tasks.translation.TranslationTask.setup_task(cfg, **kwargs)
+fairseq.tasks.translation_lev.TranslationLevenshteinTask.build_generator(self, models, args, **unused)
 fairseq.trainer.NanDetector(model, forward=True, backward=True)
 fairseq.trainer.Trainer.__init__(self, cfg, task, model, criterion, quantizer=None)
 fairseq.trainer.Trainer.begin_valid_epoch(self, epoch)

@@ -18,8 +18,10 @@ import torch
 from torch import Tensor
 
 from deepnmt.errors import UserError
+from deepnmt.inspection.measure import layers_of
 
 Matrix = list[list[float]]
+OPTION = "--attention-similarity"
 
 
 @torch.no_grad()
@@ -32,18 +34,20 @@ def similarities(model: Any, batches: Sequence[Any], padding: int) -> Matrix:
         padding: number of the padding symbol
 
     Raises:
-        UserError: a decoder layer has no attention weights of its own
+        UserError: the decoder lacks layers, has one in several places, or one has no attention weights of its own
     """
-    layers = list(model.decoder.layers)
+    layers: list[Any] = layers_of(OPTION, "decoder", getattr(model, "decoder", None))
     for number, layer in enumerate(layers, start=1):
-        if not hasattr(layer.self_attn, "q_proj"):
-            raise UserError(f"--attention-similarity: decoder layer {number} has no attention weights of its own")
+        if not hasattr(getattr(layer, "self_attn", None), "q_proj"):
+            raise UserError(f"{OPTION}: decoder layer {number} has no attention weights of its own")
     model.eval()
     total, count = torch.zeros(len(layers), len(layers), dtype=torch.float64), 0
     for batch in batches:
+        inputs = batch["net_input"]
         with _weights(layers) as found:
-            model(**batch["net_input"], features_only=True)
-        real = batch["net_input"]["prev_output_tokens"].ne(padding)  # B x T
+            model(**inputs, features_only=True)
+        # A language model has no source beside its tokens.
+        real = inputs.get("prev_output_tokens", inputs["src_tokens"]).ne(padding)  # B x T
         rows = torch.stack([each.double().mean(0)[real] for each in found])  # M x positions x T
         count += rows.size(1)
         for i, j in ((i, j) for i in range(len(layers)) for j in range(len(layers))):
@@ -95,7 +99,8 @@ def _recording(attention: Any, found: list[Tensor]) -> Any:
             # fairseq's way of returning the weights of each head.
             wanted["static_kv"] = True
         attended, weights = stock(*args, **wanted)
-        found.append(weights)
+        # The first layer of a block leaves them to the others.
+        found.append(kwargs["shared"].weights.transpose(0, 1) if weights is None else weights)
         return attended, None
 
     return forward

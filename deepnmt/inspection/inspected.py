@@ -22,6 +22,7 @@ from deepnmt.inspection import Report, inspect_checkpoint, inspect_recipe, summa
 from deepnmt.inspection.attention_similarity import blocks
 from deepnmt.inspection.sources import checkpoint_similarities
 from deepnmt.inspection.table import title
+from deepnmt.text.columns import in_columns
 
 
 def measure_and_write(arguments: argparse.Namespace) -> None:
@@ -45,12 +46,12 @@ def similarity_table(arguments: argparse.Namespace, source: Any) -> str:
     """Return the similarity of a checkpoint's layers, and the blocks that can share attention weights."""
     common: dict[str, Any] = {name: getattr(arguments, name) for name in ("data", "batches", "subset", "seed")}
     matrix = checkpoint_similarities(source.path, **common)
-    lines = [[f"{number:>5}", *(f"{value:.3f}" for value in row)] for number, row in enumerate(matrix, start=1)]
-    head = "  ".join(["layer", *(f"{number:>5}" for number in range(1, len(matrix) + 1))])
+    numbers = list(map(str, range(1, len(matrix) + 1)))
+    rows = [["layer", *numbers], *([name, *(f"{value:.3f}" for value in row)] for name, row in zip(numbers, matrix))]
     boundaries = ",".join(map(str, blocks(matrix, arguments.theta)))
     what = f"{source.label}: similarity of the decoder's self-attention (48)"
     found = f"--shared-attention-blocks {boundaries}  (theta {arguments.theta:g})"
-    return "\n".join([what, head, *map("  ".join, lines), found])
+    return "\n".join([what, *in_columns(rows, left=0), found])
 
 
 def facts(arguments: argparse.Namespace) -> dict[str, str]:

@@ -71,6 +71,26 @@ def inspect_model(
         )
 
 
+def layers_of(reader: str, name: str, stack: Any) -> list[nn.Module]:
+    """Return the layers of a stack.
+
+    Args:
+        reader: the measurement, for messages
+        name: of the stack
+        stack: of fairseq, or derived from it
+
+    Raises:
+        UserError: the stack lacks layers, or has one in several places
+    """
+    layers = getattr(stack, "layers", nn.ModuleList())
+    found = list(layers.children())
+    if len(found) < len(layers):
+        raise UserError(f"{reader} needs different layers, but the {name} has one layer in several places")
+    if not found:
+        raise UserError(f"{reader} needs layers of a Transformer, but the {name} lacks them")
+    return found
+
+
 @contextmanager
 def _training(model: nn.Module, criterion: nn.Module) -> Iterator[None]:
     """Training mode, no gradients yet and a random state of its own; everything is restored at the end."""
@@ -97,11 +117,7 @@ class _Probe:
         self.name = name
         self.stack = stack
         self.history = getattr(stack, "history", None)
-        self.layers = list(stack.layers.children()) if hasattr(stack, "layers") else []
-        if len(self.layers) < len(getattr(stack, "layers", ())):
-            raise UserError(f"inspection needs different layers, but the {name} has one in several places")
-        if not self.layers:
-            raise UserError(f"inspection needs layers of a Transformer, but the {name} lacks them")
+        self.layers = layers_of("inspection", name, stack)
         self.hooks = hooks
         self.real: Optional[Tensor] = None
         self.seen: dict[tuple[int, str, str], list[float]] = {}

@@ -71,6 +71,9 @@ class DLCLTransformerConfig(StackChoices, FlatTransformerConfig):  # type: ignor
     encoder_share_layers: str = described(
         "none", "numbers of the encoder's layers, such as 0,0,1,1,2,2: layers with one number have the same weights")
     decoder_share_layers: str = described("none", "numbers of the decoder's layers, as --encoder-share-layers")
+    encoder_freeze: str = described(
+        "none", "layers of the encoder, such as 1,2,3, that keep the weights that they begin the training with")
+    decoder_freeze: str = described("none", "layers of the decoder that keep their weights, as --encoder-freeze")
     encoder_max_relative_length: int = described(
         0, "largest relative distance in the encoder; others are clipped (0: no relative positions)")
     decoder_max_relative_length: int = described(0, "as --encoder-max-relative-length, in the decoder's self-attention")
@@ -115,6 +118,9 @@ class DLCLTransformerConfig(StackChoices, FlatTransformerConfig):  # type: ignor
     two_sided: bool = described(
         False, "let the decoder also attend to the states of a second decoder, which has translated the sentence from "
         "its end; trained by --criterion label_smoothed_cross_entropy_two_sided")
+    decoder_lm_layers: int = described(
+        0, "number of lowest decoder layers without cross-attention; they predict the next word of text in the target "
+        "language, too, with --criterion label_smoothed_cross_entropy_lm")
     fast_dropout: bool = described(
         False, "draw dropout on the CPU from fewer random numbers; the rate is the same, the draws differ from "
         "fairseq's. With --attention-dropout above 0, training on the CPU needs it for fast attention. Autocast, half "

@@ -7,6 +7,7 @@ Shapes: T x B x C is time, batch, channel.
 
 from typing import Any, Optional
 
+import torch
 from fairseq.models.transformer import TransformerDecoderBase
 from torch import Tensor, nn
 
@@ -27,13 +28,17 @@ POSITION = "position "
 class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
     """Parameters are named as in fairseq's decoder; `history` is added to them unless the layers form a plain chain.
 
-    `embed_tokens` is the embedding table, V x C; `no_encoder_attn` leaves the cross-attention out.
+    The lowest `lm_layers` have no cross-attention. `embed_tokens` is the embedding table, V x C; with `no_encoder_attn`
+    no layer has cross-attention.
     """
+
+    built = 0  # layers, from the lowest up
 
     def __init__(
         self, cfg: NestedConfig, dictionary: Any, embed_tokens: nn.Embedding, no_encoder_attn: bool = False
     ) -> None:
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn=no_encoder_attn)
+        self.lm_layers = int(cfg.deep.decoder_lm_layers)
         self.shares_attention = cfg.deep.shares_attention
         if self.shares_attention:
             share_attention(self.deep_layers(), cfg.deep.stack("decoder").leaders, cfg.deep.shared_cross_attention)
@@ -50,7 +55,8 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
 
     def build_decoder_layer(self, cfg: NestedConfig, no_encoder_attn: bool = False) -> nn.Module:
         """Return a new layer; called by fairseq's constructor."""
-        return DeepDecoderLayer(cfg, no_encoder_attn)
+        self.built += 1
+        return DeepDecoderLayer(cfg, no_encoder_attn or self.built <= cfg.deep.decoder_lm_layers)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
         """Bring a state dict of an earlier fairseq up to date, as fairseq's decoder does."""
@@ -115,6 +121,25 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
         if self.project_out_dim is not None:
             x = self.project_out_dim(x)
         return x, {"attn": [attention], "inner_states": states}
+
+    def language_model(self, prev_output_tokens: Tensor) -> Tensor:
+        """Return the features of the lowest layers, B x T x C, for tokens, B x T: a language model of the target.
+
+        The decoder's output layer projects them. They are normalised without parameters where layers end without norm.
+        """
+        x, padding = self._embed(prev_output_tokens, None)
+        mask = self.buffered_future_mask(x)
+        past = self.history.start() if self.history is not None else None
+        for index, layer in kept_layers(self.layers):
+            if index >= self.lm_layers:
+                break
+            if past is not None:
+                x = past.input(index, x)
+            x = layer(x, self_attn_mask=mask, self_attn_padding_mask=padding)[0]
+        if self.deep_layers()[0].norm_position.before:
+            x = torch.nn.functional.layer_norm(x, x.shape[-1:])
+        x = x.transpose(0, 1)  # T x B x C -> B x T x C
+        return x if self.project_out_dim is None else self.project_out_dim(x)
 
     def _state_of(self, index: int, incremental_state: IncrementalState) -> IncrementalState:
         """Return the incremental state of a position: a layer in several places has one for each."""

@@ -15,6 +15,7 @@ from deepnmt.model.config import DLCLTransformerConfig, to_transformer_config
 from deepnmt.model.decoder import DeepDecoder
 from deepnmt.model.encoder import DeepEncoder
 from deepnmt.model.fast_dropout import use_fast_dropout
+from deepnmt.model.frozen_layers import freeze, frozen_layers
 from deepnmt.model.initializers import INITIALIZERS
 from deepnmt.model.layer_list import wrap_layers
 from deepnmt.model.two_sided import TwoSidedEncoder
@@ -60,6 +61,8 @@ class DLCLTransformerModel(TransformerModelBase):  # type: ignore[misc]
         if own.fast_dropout:
             use_fast_dropout(model)
         for stack in stacks:
+            name = "encoder" if stack is model.encoder else "decoder"
+            freeze(stack.layers, frozen_layers(getattr(own, f"{name}_freeze"), own.depth(name)))
             wrap_layers(stack, stock)
         return model
 
@@ -89,11 +92,12 @@ class DLCLTransformerModel(TransformerModelBase):  # type: ignore[misc]
         alignment_layer: Optional[int] = None,
         alignment_heads: Optional[int] = None,
         backward: bool = False,
+        text: Optional[Tensor] = None,
     ) -> tuple[Tensor, dict[str, Any]]:
         """Return the results of fairseq's Transformer for the same arguments.
 
         With `backward`, "backward_output" holds the predictions of a two-sided model's backward decoder for the
-        reversed reference.
+        reversed reference. With `text`, B x T, "text_output" holds the features of the language model in the decoder.
         """
         encoder_out = self.encoder(src_tokens, src_lengths=src_lengths, return_all_hiddens=return_all_hiddens)
         output, extra = self.decoder(
@@ -108,4 +112,6 @@ class DLCLTransformerModel(TransformerModelBase):  # type: ignore[misc]
         if backward:
             output_of = self.encoder.backward_output
             extra = {**extra, "backward_output": output_of(prev_output_tokens, encoder_out, features_only)}
+        if text is not None:
+            extra = {**extra, "text_output": self.decoder.language_model(text)}
         return output, extra

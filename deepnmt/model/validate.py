@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from deepnmt.errors import in_place_of
 from deepnmt.literals import evaluate_literal, literal_fault
 from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.frozen_layers import frozen_layers
 from deepnmt.model.groups import PLAIN, group_boundaries
 from deepnmt.model.initializers import INITIALIZERS
 from deepnmt.model.initializers.initializer import BatchInitializer
@@ -37,10 +38,12 @@ def check(config: DLCLTransformerConfig, joined: bool) -> None:
         *_attention_faults(config),
         *_self_attention_faults(config),
         *_shared_layers_faults(config),
+        *_frozen_layers_faults(config),
         *_history_faults(config),
         *_position_faults(config),
         *_embedding_faults(config, joined),
         *_two_sided_faults(config),
+        *_language_model_faults(config),
     ]
     if faults:
         # Both stacks may have the same fault.
@@ -186,6 +189,18 @@ def _shared_layers_faults(config: DLCLTransformerConfig) -> Iterator[str]:
             yield f"{option} --decoder-self-attention shared"
 
 
+def _frozen_layers_faults(config: DLCLTransformerConfig) -> Iterator[str]:
+    for stack in STACKS:
+        option = f"--{stack}-freeze"
+        try:
+            frozen = frozen_layers(getattr(config, f"{stack}_freeze"), config.depth(stack))
+        except ValueError as error:
+            yield f"{option} {error}"
+            continue
+        if frozen and getattr(config, f"{stack}_layers_to_keep"):
+            yield f"{option} cannot be combined with --{stack}-layers-to-keep"
+
+
 def _xformers_fault(text: str | None) -> str | None:
     """Return the fault of an option that leaves the attention to xFormers, or None."""
     if text is None:
@@ -263,3 +278,22 @@ def _two_sided_faults(config: DLCLTransformerConfig) -> Iterator[str]:
             yield f"--two-sided cannot be combined with --{dashed(name)} {value}"
     if isinstance(INITIALIZERS[str(config.initializer)], BatchInitializer):
         yield f"--initializer must need no batches with --two-sided, but is {config.initializer}"
+
+
+def _language_model_faults(config: DLCLTransformerConfig) -> Iterator[str]:
+    """Yield the options that a language model in the decoder excludes."""
+    layers = config.decoder_lm_layers
+    if not layers:
+        return
+    if layers >= config.decoder_layers:
+        yield f"--decoder-lm-layers must be below --decoder-layers {config.decoder_layers}, but is {layers}"
+    attention = ("merged_attention", "no_cross_attention", "cross_self_attention", "two_sided")
+    for name in (*attention, "decoder_skip", "decoder_layers_to_keep", "base_layers", "adaptive_softmax_cutoff"):
+        if value := getattr(config, name):
+            yield f"--decoder-lm-layers cannot be combined with --{dashed(name)} {value}"
+    if config.decoder_share_layers != "none":
+        yield f"--decoder-lm-layers cannot be combined with --decoder-share-layers {config.decoder_share_layers}"
+    if config.shares_attention:
+        yield "--decoder-lm-layers cannot be combined with --decoder-self-attention shared"
+    if isinstance(INITIALIZERS[str(config.initializer)], BatchInitializer):
+        yield f"--initializer must need no batches with --decoder-lm-layers, but is {config.initializer}"

@@ -82,16 +82,26 @@ def is_increasing(value: object) -> bool:
     return all(type(each) is int for each in numbers) and all(low < high for low, high in zip([0, *numbers], numbers))
 
 
+def are_weights(text: object) -> bool:
+    """Return whether a text has finite numbers of at least 0 between commas, not all of them 0."""
+    with contextlib.suppress(ValueError):
+        values = list(map(float, str(text).split(",")))
+        return all(0 <= value < math.inf for value in values) and any(values)
+    return False
+
+
 # Far beyond any trained model; a typing error would otherwise fill the memory before its cause is visible.
 LAYERS, CHANNELS, POSITIONS = whole(1, 10_000), whole(1, 1 << 20), whole(1, 1 << 20)
 POSITIVE = Rule("a finite number above 0", lambda x: 0 < x < math.inf)
 FINITE = Rule("a finite number", math.isfinite)
 SHARE = Rule("at least 0 and below 1", lambda x: 0 <= x < 1)
+PROPER_SHARE = Rule("above 0 and below 1", lambda x: 0 < x < 1)
 POSITIVE_SHARE = Rule("above 0 and at most 1", lambda x: 0 < x <= 1)
 OFF_OR_MORE = Rule(f"-1 (off), or from 0 to {INT}", lambda n: -1 <= n <= INT)
 BETAS = Rule("two numbers of at least 0 and below 1, such as (0.9, 0.98)", is_betas)
 INCREASING = Rule("whole numbers that increase, such as 10000,20000", is_increasing)
 BEAM_ARGUMENTS = Rule(f'JSON such as {{"beam": 4}}, with a beam from 1 to {BEAM}', beam_fits)
+WEIGHTS = Rule("finite numbers of at least 0, one of them above 0, such as 1,0.5", are_weights)
 JSON_MAPPING = Rule('JSON such as {"target_lang": "de"}', is_json_mapping)
 
 
@@ -232,6 +242,15 @@ OPTIONS: dict[str, Row] = {
     "label_smoothing": Row(TRAINING, SHARE),
     "ignore_prefix_size": Row(TRAINING, whole(0)),
     "bpe_dropout": Row(TRAINING, SHARE),
+    "unigram_sampling": Row(TRAINING, number(0)),
+    "set_weights": Row(TRAINING, WEIGHTS),
+    "sample_share": Row(TRAINING, POSITIVE_SHARE),
+    "sample_warmup": Row(TRAINING, whole(2)),
+    "l1": Row(TRAINING, number(0)),
+    "l2": Row(TRAINING, number(0)),
+    "competence_updates": Row(TRAINING, whole(1)),
+    "competence_start": Row(TRAINING, PROPER_SHARE),
+    "competence_every": Row(TRAINING, whole(1)),
     "quant_noise_pq": Row(TRAINING, Rule("at least 0 and at most 1", lambda x: 0 <= x <= 1)),
     "adaptive_softmax_cutoff": Row(TRAINING, INCREASING),
     "warmup_updates": Row(TRAINING, whole(0)),
@@ -266,6 +285,7 @@ OPTIONS: dict[str, Row] = {
     **{f"{stack}_attention_heads": Row(MODEL, whole(1)) for stack in STACKS},
     **{f"{stack}_max_relative_length": Row(MODEL, whole(0)) for stack in STACKS},
     **{f"{stack}_skip": Row(MODEL, SHARE) for stack in STACKS},
+    "decoder_lm_layers": Row(MODEL, whole(0)),
     "decoder_input_dim": Row(MODEL, CHANNELS),
     "decoder_output_dim": Row(MODEL, CHANNELS),
     "dlcl_window": Row(MODEL, whole(0), part_of="encoder_groups"),
@@ -277,6 +297,7 @@ OPTIONS: dict[str, Row] = {
     **{f"{stack}_embed_path": Row(MODEL, inference=False) for stack in STACKS},
     # A checkpoint has the tensors of each place.
     **{f"{stack}_share_layers": Row(MODEL, inference=False) for stack in STACKS},
+    **{f"{stack}_freeze": Row(MODEL, inference=False) for stack in STACKS},
     "dropout": Row(MODEL, SHARE, inference=False),
     **{f"{name}_dropout": Row(MODEL, SHARE, inference=False) for name in ("attention", "activation", "relu", "dlcl")},
     "ds_init_alpha": Row(MODEL, POSITIVE_SHARE, inference=False),

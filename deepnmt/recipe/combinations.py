@@ -7,11 +7,15 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from deepnmt.limits import BEAM
+from deepnmt.options.dual_rules import dual_faults, text_faults
 from deepnmt.options.option_table import Fault, dashed, is_increasing
+from deepnmt.recipe.order_rules import order_faults
 
 # They divide by the length of the warm-up.
 WARMING = ("inverse_sqrt",)
-TEXT_TASKS = ("translation", "deep_translation")
+TEXT_TASKS = ("translation", "deep_translation", "deep_dual")
+# Of models that are not autoregressive.
+ITERATIVE_TASK = "translation_lev"
 ENDS = ("max_update", "max_epoch", "patience", "stop_time_hours")
 # Losses of fairseq's that are not of pairs of sentences and a Transformer's predictions.
 OTHER_CRITERIONS = frozenset(
@@ -44,6 +48,7 @@ def rule_faults(values: Mapping[str, Any], written: Mapping[str, Any]) -> Iterat
     if cooldown > max(0, last):
         yield "cooldown-updates", f"must be at most max-update, {last}, but is {cooldown}"
     yield from _average_faults(values)
+    yield from order_faults(values)
     if values.get("criterion") in OTHER_CRITERIONS and values.get("task") in TEXT_TASKS:
         yield "criterion", f"must be one for translation, such as cross_entropy, but is {values['criterion']}"
     cutoffs = values.get("adaptive_softmax_cutoff")
@@ -59,7 +64,11 @@ def rule_faults(values: Mapping[str, Any], written: Mapping[str, Any]) -> Iterat
         yield "dataset-impl", "must be mmap, lazy, cached or raw for translation, but is fasta"
     if values.get("best_checkpoint_metric") == "bleu" and values.get("eval_bleu") is False:
         yield "best-checkpoint-metric", "must be a figure of the validation, but is bleu without eval-bleu"
+    if values.get("task") == ITERATIVE_TASK and values.get("eval_bleu"):
+        yield "eval-bleu", f"must not be set with task {ITERATIVE_TASK}, whose validation does not translate"
     yield from _two_sided_faults(values)
+    yield from dual_faults(values)
+    yield from text_faults(values)
     zero = [name for name in ("max_update", "max_epoch") if name in written and values.get(name) == 0]
     if zero and not any((values.get(name) or 0) > 0 for name in ENDS):
         others = ", ".join(dashed(name) for name in ENDS if name != zero[0])

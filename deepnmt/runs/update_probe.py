@@ -107,12 +107,12 @@ def measured(cfg: Any, trainer: Any, task: Any, epoch: Any) -> dict[str, float]:
             end = clock(trainer)
         start = end
     wall, processor = np.mean(times[LARGEST + WARM :], axis=0)
-    validation, (start, _) = 0.0, clock(trainer)
+    validation, (begin, _) = 0.0, clock(trainer)
     for sample, number in validation_batches(cfg, trainer):
         trainer.valid_step(sample)
-        end, _ = clock(trainer)
-        validation += (end - start) * number
-        start = end
+        now, _ = clock(trainer)
+        validation += (now - begin) * number
+        begin = now
     optimizer = optimizer_bytes(trainer)
     weights = sum(each.numel() * each.element_size() for each in trainer.model.parameters())
     return {

@@ -53,14 +53,32 @@ def read_record(path: Path, **keys: type) -> dict[str, Any]:
     return record
 
 
-def check_kinds(path: Path, record: dict[str, Any], keys: Mapping[str, type]) -> None:
-    """Raise `UserError` if a key is missing in a record read from `path`, or its value is of another type."""
+def check_kinds(path: Path, record: dict[str, Any], keys: Mapping[str, type], within: str = "") -> None:
+    """Raise `UserError` if a key is missing in a record read from `path`, or its value is of another type.
+
+    `within` precedes the keys of a record that is part of another one.
+    """
     for key, kind in keys.items():
         if key not in record:
-            raise UserError(f"{path}: must have the key '{key}', but does not")
-        # A bool is an int to Python.
-        if not isinstance(record[key], kind) or (kind is int and isinstance(record[key], bool)):
-            raise UserError(f"{path}: '{key}' must be {KINDS[kind]}, but is {json.dumps(record[key])[:60]}")
+            raise UserError(f"{path}: must have the key '{within}{key}', but does not")
+        value = record[key]
+        # JSON may write a float without its point; a bool is an int to Python.
+        right = isinstance(value, (int, float) if kind is float else kind)
+        if not right or (kind in (int, float) and isinstance(value, bool)):
+            raise UserError(f"{path}: '{within}{key}' must be {KINDS[kind]}, but is {json.dumps(value)[:60]}")
+
+
+def read_scores(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the scores in a file of deepnmt score. Raises `UserError` if no score is found, or one is faulty."""
+    if not path.is_file():
+        raise UserError(f"{path}: no such file")
+    scores = read_record(path)
+    if not scores:
+        raise UserError(f"{path}: no scores found")
+    check_kinds(path, scores, dict.fromkeys(scores, dict))
+    for name, entry in scores.items():
+        check_kinds(path, entry, {"score": float, "signature": str}, f"{name}.")
+    return scores
 
 
 def selection_texts(records: Iterable[Mapping[str, Any]]) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import io
 import json
 import re
@@ -18,6 +19,7 @@ import deepnmt.inspection
 from deepnmt import console
 from deepnmt.cli import inspect
 from deepnmt.inspection import (
+    Report,
     inspect_checkpoint,
     inspected,
     read_json,
@@ -79,6 +81,7 @@ def test_similarity_of_the_decoders_layers(
         words = (toy.checkpoint, "--data", toy.data, "--attention-similarity", "--theta", theta)
         assert run(monkeypatch, *words) == 0
         title, head, first, second, last = capsys.readouterr().out.splitlines()
+        assert len(head) == len(first) == len(second)
         assert title == "best: similarity of the decoder's self-attention (48)"
         assert head.split() == ["layer", "1", "2"]
         matrix = [line.split() for line in (first, second)]
@@ -86,6 +89,37 @@ def test_similarity_of_the_decoders_layers(
         assert matrix[0][1] == matrix[1][2] == "1.000"
         assert 0 < float(matrix[0][2]) == float(matrix[1][1]) < 1
         assert last == f"--shared-attention-blocks {boundaries}  (theta {theta})"
+
+
+def test_options_reach_the_measurements(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report, matrix = Report("x", 1, 1.0, []), [[1.0, 0.6], [0.6, 1.0]]
+    found: list[tuple[Path, dict[str, Any]]] = []
+
+    def keep(result: Any, path: Path, **given: Any) -> Any:
+        found.append((path, given))
+        return result
+
+    for name in ("inspect_recipe", "inspect_checkpoint", "checkpoint_similarities"):
+        result = matrix if name == "checkpoint_similarities" else report
+        monkeypatch.setattr(inspected, name, functools.partial(keep, result))
+    words = ("--data", toy.data, "--batches", 7, "--subset", "long", "--seed", 9)
+    common = {"data": toy.data, "batches": 7, "subset": "long", "seed": 9}
+    recipe = (f"r={toy.recipe}", "--set", "dropout=0.5", "--encoder-layers", "2,3", "--decoder-layers", "1")
+    assert run(monkeypatch, *recipe, *words) == 0
+    options = [{"dropout": "0.5", "encoder-layers": depth, "decoder-layers": "1"} for depth in "23"]
+    assert found == [(toy.recipe, {"label": "r", "options": each, **common}) for each in options]
+    found.clear()
+    assert run(monkeypatch, f"c={toy.checkpoint}", *words) == 0
+    assert found == [(toy.checkpoint, {"label": "c", **common})]
+    found.clear()
+    capsys.readouterr()
+    # 0.6 is too little by default.
+    for more, boundaries in ((), "0,1,2  (theta 0.7)"), (("--theta", 0.5), "0,2  (theta 0.5)"):
+        assert run(monkeypatch, f"c={toy.checkpoint}", *words, "--attention-similarity", *more) == 0
+        assert capsys.readouterr().out.splitlines()[-1] == f"--shared-attention-blocks {boundaries}"
+    assert found == [(toy.checkpoint, common)] * 2
 
 
 @pytest.mark.slow
@@ -137,9 +171,10 @@ BAD: dict[str, tuple[str, str]] = {
     "no subset": ("RECIPE --subset dev", r"the subset must be one of long, train \(.*data\), but is dev"),
     "unknown option": ("RECIPE --frob", "unrecognized arguments: --frob"),
     "abbreviated": ("RECIPE --batch 2", "unrecognized arguments: --batch 2"),
-    "no batches": ("RECIPE --batches 0", "argument --batches: must be at least 1, but is 0"),
-    "batches in words": ("RECIPE --batches two", "argument --batches: must be at least 1, but is two"),
-    "no depth": ("RECIPE --encoder-layers 6,0", "argument --encoder-layers: must be at least 1, but is 0"),
+    "no batches": ("RECIPE --batches 0", "--batches must be a whole number from 1 to 10000, but is '0'"),
+    "batches in words": ("RECIPE --batches two", "--batches must be a whole number from 1 to 10000, but is 'two'"),
+    "no depth": ("RECIPE --encoder-layers 6,0", "--encoder-layers must be a whole number from 1 to 10000, but is '0'"),
+    "seed below 0": ("RECIPE --seed -2", r"--seed must be a whole number from 0 to \d+, but is '-2'"),
     "pairs": (
         "RECIPE --encoder-layers 1,2 --decoder-layers 1,2,3",
         "--decoder-layers must have one number or as many as --encoder-layers, but has others",
@@ -165,8 +200,9 @@ BAD: dict[str, tuple[str, str]] = {
         "PT --attention-similarity --json x",
         "--attention-similarity cannot be combined with --json",
     ),
-    "theta": ("PT --attention-similarity --theta 2", "argument --theta: must be from 0 to 1, but is 2"),
-    "theta in words": ("PT --theta high", "argument --theta: must be from 0 to 1, but is high"),
+    "theta": ("PT --attention-similarity --theta 2", "--theta must be from 0 to 1, but is '2'"),
+    "theta in words": ("PT --attention-similarity --theta high", "--theta must be from 0 to 1, but is 'high'"),
+    "theta of nothing": ("PT --theta 0.7", "--theta needs --attention-similarity"),
     "output a folder": ("RECIPE --json bare", "bare: must be a file, but is a folder"),
     "output nowhere": ("RECIPE --html no/a.html", "cannot write no/a.html: No such file or directory"),
     "output in a file": ("RECIPE --pictures text.pt/a", "cannot make folder text.pt/a: Not a directory"),

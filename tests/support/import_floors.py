@@ -24,7 +24,7 @@ FLOORS = (
     ("corpus", "data", "lr_schedulers", "model", "training"),
     ("criterions", "preparation", "recipe", "search"),
     ("checkpoints", "inspection", "translation_task"),
-    ("engines", "fairseq_patches.signatures", "progressive", "reranking", "synthetic"),
+    ("dual", "engines", "fairseq_patches.signatures", "progressive", "reranking", "synthetic"),
     ("fairseq_patches.patch",),
     ("fairseq_patches.checks", "fairseq_patches.hooks", "fairseq_patches.process"),
     ("fairseq_patches.fixes",),

@@ -149,6 +149,9 @@ def test_an_options_empty_value_is_refused(words: list[str]) -> None:
     for parse in (parser.parse_args, parser.parse_intermixed_args):
         with pytest.raises(UserError, match=r"^option --out needs a value \(see --help\)$"):
             parse(words)
+        for places in (["", "a"], ["a", ""]):
+            with pytest.raises(UserError, match=r"^the name of a file or folder must not be empty \(see --help\)$"):
+                parse(places)
 
 
 @pytest.mark.parametrize("link", [False, True])

@@ -58,6 +58,7 @@ def import_checkpoint(
         published, given, more = read_folder(source)
     else:
         published = read_state_dict(source)
+    check_floats(published, source)
     tensors, origin = translate(published)
     options = {**infer(tensors, published, given), **more}
     cfg = configuration(data, options, languages)
@@ -91,11 +92,15 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
     for name, value in state.items():
         if not isinstance(value, Tensor):
             raise UserError(f"{path}: must be a state dict, but its entry {name} is a {type(value).__name__}")
+    return {str(name): tensor for name, tensor in state.items()}
+
+
+def check_floats(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Raise `UserError` if a tensor in a file or folder has other than finite floating-point numbers."""
+    for name, value in tensors.items():
         if not value.is_floating_point() and value.dim():
             raise UserError(f"{path}: model.{name} must be floating-point numbers, but is {value.dtype}")
-    tensors = {str(name): tensor for name, tensor in state.items()}
     check_numbers(tensors, str(path))
-    return tensors
 
 
 def fill(model: torch.nn.Module, tensors: Mapping[str, Tensor], origin: Mapping[str, str]) -> None:

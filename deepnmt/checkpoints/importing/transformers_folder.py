@@ -12,6 +12,7 @@ from torch import Tensor
 
 from deepnmt.checkpoints.file import load
 from deepnmt.checkpoints.importing.inference import Given
+from deepnmt.checkpoints.safetensors_file import read_tensors
 from deepnmt.errors import UserError
 from deepnmt.model.stack import STACKS
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS, read_types
@@ -64,30 +65,20 @@ def read_folder(folder: Path) -> tuple[dict[str, Tensor], Given, dict[str, Any]]
 
 def _tensors(folder: Path) -> dict[str, Tensor]:
     """Return all tensors of a folder by their names there."""
-    if (folder / WEIGHTS).is_file() or (folder / INDEX).is_file():
+    names, noun = [EARLIER], f"file; the folder needs {WEIGHTS} or {EARLIER}"
+    if (folder / WEIGHTS).is_file():
         names = [WEIGHTS]
-        if not (folder / WEIGHTS).is_file():
-            parts = read_record(folder / INDEX, weight_map=dict)["weight_map"].values()
-            names = sorted({Path(str(part)).name for part in parts})
-        return {name: tensor for part in names for name, tensor in load_tensors(folder / part).items()}
-    kind = "a state dict, as transformers writes it"
-    found = load(folder / EARLIER, f"file; the folder needs {WEIGHTS} or {EARLIER}", kind)
-    if not isinstance(found, Mapping) or not all(isinstance(value, Tensor) for value in found.values()):
-        raise UserError(f"{folder / EARLIER}: must be {kind}, but is another file")
-    return dict(found)
-
-
-def load_tensors(path: Path) -> dict[str, Tensor]:
-    """Return the tensors of a file of safetensors. Raises `UserError` if it is missing or damaged."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    if not path.is_file():
-        raise UserError(f"{path}: no such file")
-    try:
-        return load_file(path)
-    except SafetensorError as error:
-        raise UserError(f"{path}: must be a file of safetensors, but is another one or damaged: {error}") from None
+    elif (folder / INDEX).is_file():
+        parts = read_record(folder / INDEX, weight_map=dict)["weight_map"].values()
+        names, noun = sorted({Path(str(part)).name for part in parts}), f"file, but {folder / INDEX} lists it"
+    kind = "the weights of a model, as transformers writes them"
+    found: dict[str, Tensor] = {}
+    for path in (folder / name for name in names):
+        part = load(path, noun, kind, read_tensors)
+        if not isinstance(part, Mapping) or not all(isinstance(value, Tensor) for value in part.values()):
+            raise UserError(f"{path}: must be {kind}, but is another file")
+        found.update({str(name): tensor for name, tensor in part.items()})
+    return found
 
 
 def _named(tensors: Mapping[str, Tensor], tied: bool) -> dict[str, Tensor]:

@@ -31,7 +31,6 @@ from deepnmt.model.stack import StackOptions
 from deepnmt.model.sublayers import CROSS_ATTENTION, FEED_FORWARD, SELF_ATTENTION
 
 Array = NDArray[np.float64]
-WEIGHTS = ("float32", "int8")
 
 
 class Tensors:
@@ -129,13 +128,6 @@ def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> No
     Raises:
         UserError: CTranslate2 cannot express the model; a line for each reason
     """
-    reasons = []
-    if weights not in WEIGHTS:
-        reasons.append(f"--weights {weights}: use --engine torch")
-    if len(checkpoints) > 1:
-        reasons.append(f"an ensemble of {len(checkpoints)} checkpoints: use --engine torch")
-    if reasons:
-        raise UserError(*reasons)
     loaded = load_checkpoints(checkpoints, data, trained_settings(checkpoints, data).languages, device="cpu")
     save(specification(loaded.models[0], loaded.source, loaded.target), folder / FILES, weights)
 

@@ -17,8 +17,6 @@ from deepnmt.search.shortlist import Shortlist
 from deepnmt.search.supported import shortlist_obstacle
 from deepnmt.text.record import SHORTLIST
 
-WEIGHTS = ("float32", "int8")
-
 
 def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> None:
     """Write the graphs of one checkpoint into a model folder, for its shortlists if any.
@@ -28,10 +26,6 @@ def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> No
     Raises:
         UserError: the graphs cannot express the model, or it cannot be read
     """
-    if weights not in WEIGHTS:
-        raise UserError(f"--weights {weights}: use --engine torch; --engine onnx has {' and '.join(WEIGHTS)}")
-    if len(checkpoints) > 1:
-        raise UserError(f"an ensemble of {len(checkpoints)} checkpoints: use --engine torch")
     deepnmt.register()
     read(checkpoints[0])
     source, target = trained_settings(checkpoints, data).languages

@@ -17,7 +17,7 @@ from deepnmt.kernels.products import obstacle
 
 # Endings of the names of options whose values may be paths without a slash. fairseq's own models keep all options of a
 # training.
-PLACES = ("path", "file", "dir", "pair_weights", "finetune_from_model")
+PLACES = ("path", "file", "dir", "pair_weights", "difficulty", "finetune_from_model")
 
 
 def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> None:

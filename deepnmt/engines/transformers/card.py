@@ -79,7 +79,9 @@ def _scores(folder: ModelFolder, scores: Mapping[str, Any]) -> Iterator[str]:
     if scores:
         yield from ("| metric | score | signature |", "| --- | --- | --- |")
         for name, entry in scores.items():
-            yield f"| {name} | {entry['score']:.2f} | `{entry['signature']}` |"
+            # A vertical bar ends a cell, in code too.
+            signature = entry["signature"].replace("|", r"\|")
+            yield f"| {name} | {entry['score']:.2f} | `{signature}` |"
         yield ""
     if not (check := folder.check).get("pairs"):
         yield "The exported model was not compared with its checkpoint.\n"

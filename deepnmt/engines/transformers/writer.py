@@ -1,7 +1,7 @@
 """Write a folder for transformers: its configuration, generation settings, tokeniser, model card and weights."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from deepnmt.engines.transformers.card import card
 from deepnmt.engines.transformers.engine import generation, longest_target
 from deepnmt.engines.transformers.shapes import shape_of
 from deepnmt.errors import UserError
-from deepnmt.text.settings import TextSettings
 
 TOKENIZER = {"tokenizer_class": "DeepTranslationTokenizer"}
 
@@ -27,13 +26,9 @@ def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> No
         UserError: transformers cannot express the model or its text steps; a line for each reason
     """
     settings = trained_settings(checkpoints, data)
-    reasons = list(text_faults(settings))
-    if weights != "float32":
-        reasons.append(f"--weights {weights}: use --engine torch")
-    if len(checkpoints) > 1:
-        reasons.append(f"an ensemble of {len(checkpoints)} checkpoints: use --engine torch")
-    if reasons:
-        raise UserError(*reasons)
+    if settings.placeholders:
+        # A tokeniser makes text of a translation without its source.
+        raise UserError(f"data with --placeholders {settings.placeholders}: use --engine torch")
     loaded = load_checkpoints(checkpoints, data, settings.languages, device="cpu")
     [model], described = loaded.models, describe(loaded)
     options = options_of(model)
@@ -53,18 +48,7 @@ def finish(folder: ModelFolder, scores: Mapping[str, Any]) -> None:
     Args:
         folder: with the result of its check
         scores: of `deepnmt score`, for the card; empty: none
-
-    Raises:
-        UserError: its search has settings that transformers lacks
     """
-    if folder.search.rerank:
-        raise UserError("--rerank cannot be combined with --engine transformers")
     longest = min(folder.search.max_len_b, longest_target(folder))
     generation(folder.search, longest).save_pretrained(folder.path)
     (folder.path / CARD).write_text(card(folder, scores), encoding="utf-8")
-
-
-def text_faults(settings: TextSettings) -> Iterator[str]:
-    """Yield the text settings that a tokeniser cannot have: it makes text of a translation without its source."""
-    if settings.placeholders:
-        yield f"data with --placeholders {settings.placeholders}: use --engine torch"

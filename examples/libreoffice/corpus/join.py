@@ -11,12 +11,14 @@ language: such pairs are left out.
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 from corpus.fetch import Pair, write_pairs
 from deepnmt import console
+from deepnmt.errors import UserError
 from deepnmt.jobs.job import Job
-from deepnmt.text.lines import read_text
+from deepnmt.text.lines import check_parallel, read_lines
 from deepnmt.text.record import sha256
 
 MANY = "mul"
@@ -30,9 +32,12 @@ def prefix(folder: Path, split: str) -> Path:
 
 
 def read_pairs(path: Path, language: str) -> list[Pair]:
-    """Return the pairs in PATH.LANGUAGE and PATH.en."""
-    sides = (read_text(Path(f"{path}.{ending}")) for ending in (language, "en"))
-    return list(zip(*sides, strict=True))
+    """Return the pairs in PATH.LANGUAGE and PATH.en. Raises `UserError` if their numbers of lines differ."""
+    paths = [Path(f"{path}.{ending}") for ending in (language, "en")]
+    # Among few pages, none may be held out.
+    if any(each.stat().st_size for each in paths):
+        check_parallel(paths)
+    return list(zip(*([line.removesuffix("\n") for line in read_lines(each)] for each in paths)))
 
 
 def join(folders: list[Path], out: Path) -> dict[str, dict[str, int]]:
@@ -62,6 +67,9 @@ def main() -> None:
     parser.add_argument("out", type=Path, metavar="OUT", help="folder to make")
     parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="folder of a language")
     given = parser.parse_args()
+    for name, count in Counter(folder.name for folder in given.folders).items():
+        if count > 1:
+            raise UserError(f"FOLDER must have another name for each language, but '{name}' stands {count} times")
     files = [
         Path(f"{prefix(folder, split)}.{ending}")
         for folder in given.folders

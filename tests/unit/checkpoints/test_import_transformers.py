@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from safetensors.torch import save_file
 from support.checkpoints import load, run_command
 from support.models import batch, logits
 from support.published_model import dictionaries
@@ -98,6 +99,15 @@ def vocabulary(folder: Path, data: Path, other: bool) -> None:
 
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
+
+
+def in_parts(folder: Path, name: str) -> None:
+    """Let an index name another file of weights."""
+    (folder / WEIGHTS).rename(folder / "model-1.safetensors")
+    index = {"weight_map": {"a": "model-1.safetensors", "b": name}}
+    (folder / f"{WEIGHTS}.index.json").write_text(json.dumps(index))
+
+
 # What is done to the folder, and the line, which begins with it.
 FAULTS: list[tuple[Callable[[Path], object], str]] = [
     (edited(CONFIG, model_type="bart"), "/config.json: 'model_type' must be one of fsmt, m2m_100, but is 'bart'"),
@@ -119,7 +129,24 @@ FAULTS: list[tuple[Callable[[Path], object], str]] = [
     ),
     (
         lambda folder: (folder / WEIGHTS).write_bytes(b"12345678{}"),
-        "/model.safetensors: must be a file of safetensors, but is another one or damaged",
+        "/model.safetensors: must be the weights of a model, as transformers writes them, but is another file, "
+        "truncated or damaged",
+    ),
+    (
+        lambda folder: save_file({"model.a": torch.tensor([1.0, torch.nan])}, folder / WEIGHTS),
+        ": model.a must be finite numbers, but has NaN or infinity",
+    ),
+    (
+        lambda folder: save_file({"model.a": torch.tensor([1, 2])}, folder / WEIGHTS),
+        ": model.a must be floating-point numbers, but is torch.int64",
+    ),
+    (
+        lambda folder: in_parts(folder, "model-2.safetensors"),
+        f"/model-2.safetensors: no such file, but {{folder}}/{WEIGHTS}.index.json lists it",
+    ),
+    (
+        lambda folder: (in_parts(folder, "parts.bin"), torch.save([1], folder / "parts.bin")),
+        "/parts.bin: must be the weights of a model, as transformers writes them, but is another file",
     ),
     (lambda folder: (folder / CONFIG).unlink(), "/config.json: no such file"),
 ]
@@ -139,7 +166,9 @@ def test_faults_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
     for change, message in FAULTS:
         change(folder)
-        assert f"{folder}{message}" in fault()
+        assert f"{folder}{message.format(folder=folder)}" in fault()
+        for path in folder.iterdir():
+            path.unlink()
         for path, contents in whole.items():
             path.write_bytes(contents)
     assert f"options of the model cannot be combined with {folder}" in fault("--encoder-norm=pre")

@@ -177,6 +177,37 @@ def test_joined_languages_have_tags_and_no_english_of_a_held_out_page(
     ]  # fmt: skip
 
 
+def test_joined_lines_end_at_line_feeds_alone(tmp_path: Path) -> None:
+    pairs = {"raw": [], "train": [("a\u2028b\x0c", "c\x85d"), ("e", "f")], "valid": [], "test": [("g\r", "h")]}
+    join.join([language(tmp_path / "de", pairs)], tmp_path)
+    assert (tmp_path / "train.mul").read_bytes().decode() == "<de> a\u2028b\x0c\n<de> e\n"
+    assert (tmp_path / "train.en").read_bytes().decode() == "c\x85d\nf\n"
+    assert (tmp_path / "test.mul").read_bytes() == b"<de> g\r\n"
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ("more/de", r"^FOLDER must have another name for each language, but 'de' stands 2 times$"),
+        ("fr", r"fr/clean\.fr has 2 lines, but .*fr/clean\.en has 1: line n of both must be one pair$"),
+        ("it", r"it/clean\.en is empty$"),
+    ],
+)
+def test_languages_that_cannot_be_joined(
+    second: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    splits = {name: [(f"{name} ein", f"{name} one"), (f"{name} zwei", f"{name} two")] for name in ("raw", "train")}
+    splits |= {"valid": [], "test": []}
+    folders = [language(tmp_path / "de", splits), language(tmp_path / second, splits)]
+    for name, text in (("fr", "one line\n"), ("it", "")):
+        if second == name:
+            (folders[1] / "clean.en").write_text(text)
+    monkeypatch.setattr("sys.argv", ["join", str(tmp_path / "out"), *map(str, folders)])
+    with pytest.raises(UserError, match=message):
+        join.main()
+    assert not (tmp_path / "out").exists()
+
+
 def test_missing_packages_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"must have one file libreoffice-help-en-us_\*\.deb, but has 0$"):
         fetch.find_packages(fetch.packages_of("de"), tmp_path, tmp_path)

@@ -98,13 +98,16 @@ def test_pairs_are_spread_over_the_validation_set(tmp_path: Path) -> None:
     for language in ("de", "en"):
         lines = [f"{language} {number}" + " x" * (number == 4) * 9 + "\n" for number in range(10)]
         (tmp_path / "text" / f"valid.bpe.{language}").write_text("".join(lines))
-    pairs = read_pairs(tmp_path, ("en", "de"), 3, longest=(9, 10))
+    pairs = read_pairs(tmp_path, ("en", "de")).chosen(3, longest=(9, 10))
     assert pairs == Pairs([["en", n] for n in "037"], [["de", n] for n in "037"])
     # A model may have fewer positions on either side.
     for longest, number in (((11, 11), 10), ((10, 11), 9), ((11, 10), 9)):
-        assert len(read_pairs(tmp_path, ("de", "en"), 200, longest).sources) == number
+        assert len(read_pairs(tmp_path, ("de", "en")).chosen(200, longest).sources) == number
     with pytest.raises(UserError, match=r"valid\.bpe\.\*: no pair of at most 2 and 1 subwords found"):
-        read_pairs(tmp_path, ("de", "en"), 3, longest=(2, 1))
+        read_pairs(tmp_path, ("de", "en")).chosen(3, longest=(2, 1))
+    (tmp_path / "text" / "valid.bpe.en").write_text("one\n")
+    with pytest.raises(UserError, match=r"valid\.bpe\.de has 10 lines, but .*valid\.bpe\.en has 1: line n of both"):
+        read_pairs(tmp_path, ("de", "en"))
     (tmp_path / "text" / "valid.bpe.en").unlink()
     with pytest.raises(UserError, match=r"valid\.bpe\.en: no such file, but --check needs it \(--check 0 exports"):
-        read_pairs(tmp_path, ("de", "en"), 3, longest=(10, 10))
+        read_pairs(tmp_path, ("de", "en"))

@@ -176,6 +176,22 @@ def test_the_command(
     assert capsys.readouterr().out.splitlines() == lines
 
 
+def test_a_given_lexicon_is_used(data: Path, checkpoint: Path, tmp_path: Path) -> None:
+    """The candidates come from it alone: nothing is learnt beside it."""
+    source, target = (
+        [name for name in read_types(data / f"dict.{each}.txt") if name not in SPECIAL] for each in LANGUAGES
+    )
+    rare = next(name for name in reversed(target) if name not in frequent_of(data, 3) and name != source[0])
+    (tmp_path / "lexicon.tsv").write_text(f"{HEADER}{source[0]}\t{rare}\t0.5\n", "utf-8")
+    words = (checkpoint, data, tmp_path / "model", "--engine", "torch", "--check", 0, "--shortlist", 3)
+    run_main(export_command.main, "deepnmt export", *words, "--lexicon", tmp_path / "lexicon.tsv")
+    lists = ModelFolder.open(tmp_path / "model").shortlist()
+    assert lists is not None
+    listed = by_name(lists, data / "dict.de.txt", data / "dict.en.txt")
+    for word in source[:5]:
+        assert listed([word]) == SPECIAL | frequent_of(data, 3) | {word} | ({rare} if word == source[0] else set())
+
+
 def test_coverage_and_what_may_change() -> None:
     lists = [{"a", "b"}, {"a", "b", "c", "d"}, {"a"}]
     coverage = Coverage.of(lists, [["a", "a", "c"], ["d"], []])

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from support.models import build
+from support.language_models import language_model
+from support.models import build, dictionary
 from support.sublayer_reference import BATCHES, PAD
 
 from deepnmt.errors import UserError
@@ -24,9 +25,10 @@ def distributions(model: Any, batch: dict[str, Any]) -> list[list[list[float]]]:
 
     layers = model.decoder.layers
     hooks = [layer.self_attn.register_forward_pre_hook(keep, with_kwargs=True) for layer in layers]
-    tokens = batch["net_input"]["prev_output_tokens"]
+    fed = batch["net_input"]
+    tokens = fed.get("prev_output_tokens", fed["src_tokens"])
     with torch.no_grad():
-        model.eval()(**batch["net_input"])
+        model.eval()(**fed)
     found = []
     for layer, x, hook in zip(layers, inputs, hooks):
         hook.remove()
@@ -40,14 +42,22 @@ def distributions(model: Any, batch: dict[str, Any]) -> list[list[list[float]]]:
                 mean = [0.0] * (t + 1)
                 for head in range(attention.num_heads):
                     part = slice(head * size, (head + 1) * size)
-                    scores = [
-                        float(q[t, sentence, part] @ k[s, sentence, part]) / math.sqrt(size) for s in range(t + 1)
-                    ]
+                    keys = [k[s, sentence, part] + distance(attention, s - t) for s in range(t + 1)]
+                    scores = [float(q[t, sentence, part] @ key) / math.sqrt(size) for key in keys]
                     total = sum(map(math.exp, scores))
                     mean = [m + math.exp(e) / total / attention.num_heads for m, e in zip(mean, scores)]
                 rows.append(mean)
         found.append(rows)
     return found
+
+
+def distance(attention: Any, places: int) -> Any:
+    """The vector that relative positions (7) add to the keys of a distance."""
+    vectors = getattr(attention, "relative_keys", None)
+    if vectors is None:
+        return 0.0
+    farthest = len(vectors) // 2
+    return vectors[max(-farthest, min(farthest, places)) + farthest]
 
 
 def alike(one: list[float], other: list[float]) -> float:
@@ -58,7 +68,15 @@ def alike(one: list[float], other: list[float]) -> float:
     return 1 - total
 
 
-@pytest.mark.parametrize("options", [{}, {"decoder_groups": "none", "decoder_norm": "pre"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"decoder_groups": "none", "decoder_norm": "pre"},
+        {"decoder_max_relative_length": 2},
+        {"decoder_self_attention": "shared", "shared_attention_blocks": "1"},
+    ],
+)
 def test_similarity_is_the_formula(options: dict[str, Any]) -> None:
     model = build(options)
     with torch.no_grad():
@@ -79,6 +97,27 @@ def test_layers_without_weights_are_refused() -> None:
             UserError, match=rf"^--attention-similarity: decoder layer {number} has no attention weights"
         ):
             similarities(build({"decoder_self_attention": kind}), BATCHES, PAD)
+    with pytest.raises(UserError, match=r"^--attention-similarity: decoder layer 1 has no attention weights of"):
+        similarities(build({"merged_attention": True}), BATCHES, PAD)
+
+
+def test_a_layer_in_several_places_is_refused() -> None:
+    model = build({"decoder_share_layers": "0,0,1"})
+    message = "^--attention-similarity needs different layers, but the decoder has one layer in several places$"
+    with pytest.raises(UserError, match=message):
+        similarities(model, BATCHES, PAD)
+    with pytest.raises(UserError, match=r"^--attention-similarity needs layers of a Transformer, but the decoder"):
+        similarities(model.encoder, BATCHES, PAD)
+    # Other layers may share, since only the decoder's are compared.
+    assert len(similarities(build({"encoder_share_layers": "0,0,0"}), BATCHES, PAD)) == 3
+
+
+def test_a_language_model_has_only_targets() -> None:
+    model = language_model(dictionary()).double()
+    batches = [{"net_input": {"src_tokens": batch["net_input"]["prev_output_tokens"]}} for batch in BATCHES]
+    found = similarities(model, batches, PAD)
+    rows = [[*one, *two] for one, two in zip(*(distributions(model, batch) for batch in batches))]
+    assert found[0][1] == pytest.approx(sum(map(alike, *rows)) / len(rows[0]), abs=1e-6)
 
 
 def test_blocks_are_as_long_as_they_may_be() -> None:

@@ -29,7 +29,8 @@ NUMBERS = {
     "depth_map": (7, 6),
     "ensemble": (2, 2),
     "multi30k": (18, 16),
-    "synthetic": (6, 4),
+    "order": (6, 6),
+    "synthetic": (18, 16),
 }
 CONFIGS = sorted(path for folder in NUMBERS for path in (ROOT / "configs" / folder).glob("*.yaml"))
 # Shared by other recipes, and not to be run: they name no architecture.
@@ -41,10 +42,15 @@ BASES |= {"language_model.yaml"}
 # Layers of encoder and decoder, and width, as the recipes' headers say.
 SIZES = {"demo": (12, 2, 128), "student": (4, 1, 128), "shallow": (4, 4, 128), "deep": (12, 4, 128)}
 SIZES |= {"tiny": (4, 4, 128), "deep-12": (12, 6, 512), "base": (6, 6, 512), "deep-30": (30, 6, 512)}
-SIZES |= {"ssru_12_1": (12, 1, 128), "ssru_12_2": (12, 2, 128), "ssru_24_2": (24, 2, 128)}
+STUDENTS = {"full_4_4": (4, 4), "ssru_4_1": (4, 1), "ssru_6_1": (6, 1)}
+STUDENTS |= {"ssru_12_1": (12, 1), "ssru_12_2": (12, 2), "ssru_24_2": (24, 2)}
+SIZES |= {f"{text}{name}": (*layers, 128) for name, layers in STUDENTS.items() for text in ("", "help_")}
+SIZES |= {"cmlm": (4, 4, 128), "lstm_12_1": (12, 1, 128), "lightconv_12_1": (12, 1, 128)}
 DEPTH = ("admin", "deepnorm", "dlcl", "dlcl_t_fixup", "ds_init", "post", "post_xavier", "pre", "t_fixup")
 SIZES.update(dict.fromkeys(DEPTH, (48, 48, 64)))
 SIZES |= {f"{method}_{depth}": (depth, 4, 128) for method in ("pre", "dlcl") for depth in (4, 12, 24)}
+ORDER = ("competence", "sample_share", "random_batches", "penalty", "set_weights", "unigram_sampling")
+SIZES.update(dict.fromkeys(ORDER, (4, 4, 128)))
 RECIPES = [path for path in CONFIGS if str(path.relative_to(ROOT / "configs")) not in BASES]
 
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.script_runs import folder_of_translations
 
 from deepnmt.cli import score as command
 from deepnmt.errors import UserError
@@ -77,6 +78,21 @@ def test_score_of_another_environment(
         "score": 50.0, "signature": "comet:9.8|model:model.ckpt|sha256:9a129038d9a0|scale:100"
     }  # fmt: skip
     assert "COMET            50.00" in capsys.readouterr().out
+
+
+def test_a_folder_of_translations(texts: list[str], python: Path, tmp_path: Path) -> None:
+    lines = {"hyp": ["ab", "cd"], "ref": ["abcd", "cdef"]}
+    folder = folder_of_translations(tmp_path / "out", {**lines, "hyp.tok": ["x", "y"], "ref.tok": ["x", "z"]})
+    words = [str(folder), *texts[2:4], f"--comet-python={python}"]
+    command.main(words)
+    written = (folder / "scores.json").read_text()
+    found = json.loads(written)
+    assert list(found) == ["tokenised BLEU", "BLEU", "chrF", "TER", "COMET"]
+    assert found["COMET"]["score"] == 50.0
+    (folder / "ref.en").unlink()
+    with pytest.raises(UserError, match=r"^--comet needs a raw reference, but .*out/ref\.en was not found$"):
+        command.main(words)
+    assert (folder / "scores.json").read_text() == written
 
 
 def test_faults_are_one_line(texts: list[str], python: Path, tmp_path: Path) -> None:

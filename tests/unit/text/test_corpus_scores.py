@@ -71,10 +71,14 @@ def test_chrf_with_words_by_hand(tmp_path: Path, capsys: pytest.CaptureFixture[s
     folder = folder_of_translations(
         tmp_path / "out", {"hyp.tok": ["ab c"], "ref.tok": ["ab d"], "hyp": ["ab c"], "ref": ["ab d"]}
     )
-    found = score.score_folder(folder, "en", False, chrf=True)
-    assert list(found) == ["tokenised BLEU", "BLEU", "chrF", "chrF++", "TER"]
+    command.main([str(folder), "--chrf", "--split-compounds", f"--output={output}"])
+    assert list(json.loads(output.read_text())) == [
+        "tokenised BLEU", "compounds split", "BLEU", "chrF", "chrF++", "TER"
+    ]  # fmt: skip
+    assert not (folder / "scores.json").exists()
     (folder / "ref.en").unlink()
-    assert list(score.score_folder(folder, "en", False, chrf=True)) == [
+    command.main([str(folder), "--chrf"])
+    assert list(json.loads((folder / "scores.json").read_text())) == [
         "tokenised BLEU", "tokenised chrF", "tokenised chrF++"
     ]  # fmt: skip
 

@@ -102,3 +102,11 @@ def test_the_training_that_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     words = [str(RECIPE), str(save / "data"), str(save), "--max-update", "3"]
     assert begun == [["deepnmt.runs.training", *words]]
     assert (save / "data" / "valid.idx").resolve() == data / "train.de-en.de.idx"
+    # Other text and another recipe.
+    (tmp_path / "own.yaml").write_text("arch: transformer_lm\n")
+    text, save = data_folder(tmp_path / "text"), tmp_path / "second"
+    words = ["--train", "test", "--text", str(text), "--recipe", str(tmp_path / "own.yaml")]
+    cli.call("train-lm", [str(data), str(save), "--lang", "en", *words])
+    assert begun[-1][-3:] == [str(tmp_path / "own.yaml"), str(save / "data"), str(save)]
+    assert (save / "data" / "train.idx").resolve() == text / "test.de-en.en.idx"
+    assert (save / "data" / "valid.idx").resolve() == data / "valid.de-en.en.idx"

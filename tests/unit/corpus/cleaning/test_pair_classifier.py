@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from grammar.generate import sample_pairs
 
+from deepnmt.cli import clean
 from deepnmt.corpus.cleaning.breaking import FAULTS, broken
 from deepnmt.corpus.cleaning.pair_chunk import Pairs
 from deepnmt.corpus.cleaning.pair_classifier import PairClassifier, features, measure_all, train
@@ -111,3 +112,8 @@ def test_too_few_pairs_are_refused() -> None:
     corpus = pairs_of(sample_pairs(99, seed=1))
     with pytest.raises(UserError, match="--train-classifier must have 100 pairs to learn from, but has 99"):
         train(corpus, Fitted.of(corpus), 1)
+
+
+def test_the_seed_of_a_command_reaches_its_options() -> None:
+    words = ["--input=a", "--output=b", "--source-lang=de", "--target-lang=en", "--train-classifier", "--seed=7"]
+    assert clean.options_of(clean.parser().parse_args(words)).seed == 7

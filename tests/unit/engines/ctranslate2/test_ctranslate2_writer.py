@@ -13,7 +13,7 @@ from support.translation_models import VALID, write_checkpoint, write_data
 
 from deepnmt.engines.ctranslate2 import writer
 from deepnmt.engines.ctranslate2.engine import CTranslate2Engine
-from deepnmt.engines.ctranslate2.writer import save, specification, write
+from deepnmt.engines.ctranslate2.writer import save, specification
 from deepnmt.engines.engine import SearchSettings
 from deepnmt.errors import UserError
 from deepnmt.export.exporter import Export, export
@@ -165,13 +165,6 @@ def test_all_faults_are_told_at_once() -> None:
 def test_other_models_are_refused() -> None:
     with pytest.raises(UserError, match=r"^a Namespace: use --engine torch$"):
         exported(Namespace())
-
-
-def test_weights_and_ensembles_that_it_does_not_have_are_refused_before_anything_is_read(tmp_path: Path) -> None:
-    checkpoints = [tmp_path / "1.pt", tmp_path / "2.pt"]
-    match = r"^--weights bfloat16: use --engine torch\nan ensemble of 2 checkpoints: use --engine torch$"
-    with pytest.raises(UserError, match=match):
-        write(checkpoints, tmp_path, tmp_path, "bfloat16")
 
 
 def test_an_export_translates_as_its_checkpoint_and_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

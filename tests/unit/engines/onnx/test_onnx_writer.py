@@ -176,18 +176,6 @@ def test_refused_models(tmp_path: Path) -> None:
         writer.write_model(net, options({}), tmp_path, "float32")
 
 
-@pytest.mark.parametrize(
-    ("paths", "weights", "message"),
-    [
-        (["a.pt", "b.pt"], "float32", "an ensemble of 2 checkpoints: use --engine torch"),
-        (["a.pt"], "bfloat16", "--weights bfloat16: use --engine torch; --engine onnx has float32 and int8"),
-    ],
-)
-def test_refused_exports(paths: list[str], weights: str, message: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=f"^{message}$"):
-        writer.write(list(map(Path, paths)), tmp_path, tmp_path, weights)
-
-
 def test_a_graph_that_is_too_large(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("deepnmt.engines.onnx.graph.LARGEST", 1000)
     with pytest.raises(UserError, match=r"must be smaller than 2 GB, but has 0\.0 GB; use --engine torch"):

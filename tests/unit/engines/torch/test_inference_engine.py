@@ -115,7 +115,7 @@ def test_ensembles_and_padding_on_the_right(data: Path, tmp_path: Path) -> None:
     assert_same(engine, whole(paths, data))
 
 
-@pytest.mark.parametrize("weights", ["bfloat16", "int8"])
+@pytest.mark.parametrize("weights", ["float16", "bfloat16", "int8"])
 def test_fewer_bits(weights: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if products.obstacle(weights, torch.device("cpu")):
         pytest.skip("the processor has no such products")

@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 import torch
 from support.checkpoints import load as load_file
+from support.checkpoints import run_main
 from support.slow import slow_but
 from support.translation_models import GERMAN, write_checkpoint, write_data
 
+from deepnmt.cli import export as export_command
 from deepnmt.engines.engine import SearchSettings
 from deepnmt.engines.model_folder import ModelFolder
 from deepnmt.engines.registry import load_engine
@@ -205,7 +207,7 @@ def test_the_folder_translates_with_deepnmt(data: Path, dlcl: tuple[Path, Path])
     Translator(dlcl[1])
 
 
-def test_the_card(data: Path, dlcl: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_card(dlcl: tuple[Path, Path]) -> None:
     record = ModelFolder.read(dlcl[1])[0]
     found = card(
         record, {"BLEU": {"score": 41.5, "signature": "nrefs:1|case:mixed"}, "chrF": {"score": 2, "signature": "x"}}
@@ -213,20 +215,22 @@ def test_the_card(data: Path, dlcl: tuple[Path, Path], tmp_path: Path) -> None:
     assert found.startswith("---\nlanguage:\n- de\n- en\nlibrary_name: transformers\npipeline_tag: translation\n")
     for line in (
         "| layers | 3 | 3 |", "| width | 16 | 16 |", "| layer norm | post | post |", "| groups (DLCL: 1) | 1 | 1 |",
-        "| relative positions up to | 2 | 0 |", "| BLEU | 41.50 | `nrefs:1|case:mixed` |", "| chrF | 2.00 | `x` |",
+        "| relative positions up to | 2 | 0 |", "| BLEU | 41.50 | `nrefs:1\\|case:mixed` |", "| chrF | 2.00 | `x` |",
     ):  # fmt: skip
         assert line in found.splitlines(), found
     assert f"On 4 validation pairs, BLEU is {record.check['bleu']:.2f}" in found
     unchecked = card(dataclasses.replace(record, check={"pairs": 0}), {})
     assert "was not compared with its checkpoint" in unchecked
     assert "| metric |" not in unchecked
-    # An export takes the scores from a file.
-    (tmp_path / "scores.json").write_text(json.dumps({"BLEU": {"score": 12.3, "signature": "s"}}))
-    export(
-        Export([dlcl[0]], data, "transformers", check=0, search=SEARCH, scores=tmp_path / "scores.json"),
-        tmp_path / "model",
-    )
-    assert "| BLEU | 12.30 | `s` |" in (tmp_path / "model" / "README.md").read_text("utf-8")
+
+
+def test_the_command_puts_scores_and_search_on_the_card(data: Path, dlcl: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "scores.json").write_text(json.dumps({"BLEU": {"score": 12, "signature": "s"}}))
+    words = ("--engine", "transformers", "--check", 0, "--scores", tmp_path / "scores.json", "--beam", 2)
+    run_main(export_command.main, "deepnmt export", dlcl[0], data, tmp_path / "model", *words, "--lenpen", 0.5)
+    found = (tmp_path / "model" / "README.md").read_text("utf-8")
+    assert "| BLEU | 12.00 | `s` |\n" in found
+    assert "The search keeps 2 hypotheses, with the length penalty 0.5." in found
 
 
 def test_generation_settings(data: Path, dlcl: tuple[Path, Path]) -> None:
@@ -273,19 +277,9 @@ def test_refusals(data: Path, tmp_path: Path) -> None:
     texts = shutil.copytree(data, tmp_path / "placeholders")
     record = json.loads((texts / "preprocess.json").read_text())
     (texts / "preprocess.json").write_text(json.dumps({**record, "placeholders": "numbers"}))
-    reranked = dataclasses.replace(SEARCH, rerank="model=1.0")
-    (tmp_path / "scores.json").write_text("{}")
-    with pytest.raises(UserError, match=r"^--engine transformers: has no shortlist for each sentence; use --engine "):
-        dataclasses.replace(task, shortlist=500)
     for change, message in (
-        (
-            {"data": texts, "weights": "int8", "checkpoints": [checkpoint, checkpoint]},
-            r"^data with --placeholders numbers: use --engine torch\n--weights int8: use --engine torch\n"
-            r"an ensemble of 2 checkpoints: use --engine torch$",
-        ),
+        ({"data": texts}, r"^data with --placeholders numbers: use --engine torch$"),
         ({"checkpoints": [unknown]}, r"^a DLCLTransformerModel with these options: use --engine torch$"),
-        ({"search": reranked, "check": 0}, r"^--rerank cannot be combined with --engine transformers$"),
-        ({"engine": "torch", "scores": tmp_path / "scores.json"}, r"^--scores cannot be combined with --engine torch$"),
     ):
         with pytest.raises(UserError, match=message):
             export(dataclasses.replace(task, **change), tmp_path / "model")
