@@ -18,7 +18,7 @@ from deepnmt import console
 from deepnmt.engines.model_folder import RECORD, ModelFolder
 from deepnmt.engines.registry import load_engine
 from deepnmt.errors import UserError
-from deepnmt.text.lines import read_text
+from deepnmt.text.lines import read_text, whole_text
 from deepnmt.text.pipeline import tokens_of
 from deepnmt.text.record import SHORTLIST
 from deepnmt.text.token_bleu import TokenBleu
