@@ -3,7 +3,7 @@
 With the frozen encoder's states H_B and the own encoder's output H_E,
 
     encoder layer, self-attention's sublayer     F(x) = (Att(x, x) + Att_B(x, H_B)) / 2
-    decoder layer, cross-attention's sublayer    F(x) = (Att(x, H_E) + Att_B(x, H_B)) / 2
+    decoder layer, cross-attention's sublayer    F(x) = (Att(x, H_E) + Att_B(x, H_B)) / 2       (69)
 
 In training, either attention is alone, with factor 1, with probability p / 2 each (--fused-drop p); the expectation is
 the same. The frozen encoder has the options of the own one, and the weights of a checkpoint, such as one of a masked
