@@ -65,7 +65,7 @@ def fusing_faults(config: "DLCLTransformerConfig") -> Iterator[str]:
             yield "--fused-drop needs --fused-encoder"
         return
     kept = [f"{stack}_layers_to_keep" for stack in ("encoder", "decoder")]
-    for name in ("two_sided", "no_cross_attention", "cross_self_attention", *kept, "base_layers"):
+    for name in ("two_sided", "no_cross_attention", "cross_self_attention", *kept, "base_layers", "decoder_lm_layers"):
         if getattr(config, name):
             yield f"--fused-encoder cannot be combined with --{dashed(name)}"
     if config.sums > 1:
