@@ -28,12 +28,13 @@ from torch import Tensor
 
 from deepnmt.criterions.fused import FusedLabelSmoothedCrossEntropy
 from deepnmt.criterions.loss_watch import gathered, watched
+from deepnmt.data.companions import TARGET, with_companions
 from deepnmt.data.curriculum import CompetentPairs
 from deepnmt.data.dynamic_sampling import LOSSES, PairLosses
 from deepnmt.data.training_text import TrainingTextOptions, cut_anew, in_order, losses_of, ranks_of
 from deepnmt.data.weighted_pairs import requested_weights, weighing
 from deepnmt.errors import UserError
-from deepnmt.options.option_table import TRAINING, described, range_faults
+from deepnmt.options.option_table import MATMUL_HELP, MATMUL_PRECISIONS, TRAINING, described, range_faults
 from deepnmt.recipe.order_rules import NAMES, order_faults
 from deepnmt.search import fusion, right_to_left
 from deepnmt.search.constraint_file import WholeWordConstraints, read_constraints
@@ -47,8 +48,6 @@ from deepnmt.training.weight_penalty import penalised
 
 # The mark of a model that translates from right to left in a checkpoint's `task_state`; other models lack it.
 RIGHT_TO_LEFT = "right_to_left"
-# torch's own names.
-MATMUL_PRECISIONS = ("highest", "high", "medium")
 
 
 @dataclass
@@ -60,12 +59,13 @@ class DeepTranslationConfig(SearchOptions, TrainingTextOptions, TranslationConfi
         1, "weights averaged for validation: current ones and the last N - 1 checkpoints (1: current)")
     right_to_left: bool = described(False, "train a model that writes translations from their end; checkpoints know it")
     float32_matmul_precision: ChoiceEnum(MATMUL_PRECISIONS) = described(  # type: ignore[valid-type]
-        "highest", "rounding of factors in training's float32 products: high and medium as in torch on a GPU (TF32), "
-        "medium to bfloat16 on a CPU with AMX or AVX-512 BF16")
+        "highest", MATMUL_HELP)
     seed: int = II("common.seed")
     update_freq: list[int] = II("optimization.update_freq")  # noqa: RUF009
     l1: float = described(0.0, "weight of the sum of the absolute values of all matrices in the loss per token")
     l2: float = described(0.0, "weight of the sum of the squares of all matrices in the loss per token")
+    mono: Optional[str] = described(
+        None, "data folders of deepnmt binarise --mono, colon-separated: text of one language beside the pairs")
     constraint_file: Optional[str] = described(
         None, "file of required phrases in subwords, with tabs, a line per sentence (with --constraints)")
     nbest_file: Optional[str] = described(
@@ -192,10 +192,18 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
             dataset.constraints = read_constraints(Path(self.cfg.constraint_file), self.tgt_dict, len(dataset))
         if self.right_to_left and dataset.tgt is not None:
             dataset.tgt = ReversedTargets(dataset.tgt, self.tgt_dict)
+        if training and self.cfg.mono:
+            data, longest = Path(split_paths(self.cfg.data)[0]), min(self.max_positions())
+            more = self.cfg.mono, data, self.mono_languages(), longest, self.cfg.seed
+            self.datasets[split] = with_companions(self.datasets[split], dataset, *more)
         if training:
             weights = requested_weights(self.cfg, sources)
             self.losses = losses_of(self.cfg, dataset, self.losses)
             self.datasets[split] = in_order(self.cfg, self.datasets[split], weights, ranks, self.losses)
+
+    def mono_languages(self) -> dict[str, str]:
+        """Return the languages of --mono that are read, by their sides of the pairs."""
+        return {TARGET: self.cfg.target_lang}
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
         """Return the batches of a subset."""

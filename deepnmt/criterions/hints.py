@@ -60,7 +60,7 @@ class Hints(nn.Module):
             raise UserError(*faults)
         widths = {stack: [_width(each, stack) for each in (model, teacher)] for stack in STACKS}
         used = [stack for stack, (own, other) in widths.items() if self.pairs[stack] and own != other and weight]
-        self.maps = nn.ModuleDict({stack: nn.Linear(*widths[stack], bias=False) for stack in used})
+        self.maps = nn.ModuleDict({stack: nn.Linear(widths[stack][0], widths[stack][1], bias=False) for stack in used})
 
     @contextmanager
     def watch(self, model: Any, teacher: Any) -> Iterator[tuple[Seen, Seen]]:

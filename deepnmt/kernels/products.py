@@ -161,12 +161,12 @@ class _FloatSums:
     """The same sums in floating point, with blocks of as many channels as float32 adds exactly."""
 
     def __init__(self, weight: Tensor, scales: Tensor) -> None:
-        self.blocks = [block.t().float().contiguous() for block in weight.split(EXACT_CHANNELS, dim=1)]
+        self.blocks = [block.t().float().contiguous() for block in torch.split(weight, EXACT_CHANNELS, dim=1)]
         self.scales = scales
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return the sums times the scales, R x O, in float32."""
-        parts = zip(x.float().split(EXACT_CHANNELS, dim=1), self.blocks)
+        parts = zip(torch.split(x.float(), EXACT_CHANNELS, dim=1), self.blocks)
         first, *others = (torch.mm(part, block) for part, block in parts)
         return (sum(others, first.double()).float() if others else first).mul_(self.scales)
 

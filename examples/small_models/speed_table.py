@@ -18,7 +18,7 @@ from deepnmt import console
 from deepnmt.engines.model_folder import RECORD, ModelFolder
 from deepnmt.engines.registry import load_engine
 from deepnmt.errors import UserError
-from deepnmt.text.lines import whole_text
+from deepnmt.text.lines import read_text, whole_text
 from deepnmt.text.pipeline import tokens_of
 from deepnmt.text.record import SHORTLIST
 from deepnmt.text.token_bleu import TokenBleu
@@ -68,7 +68,7 @@ class Model:
         self.settings, self.text = folder.search, folder.text
         self.engine = load_engine(folder, threads=1)
         sources, self.references = (
-            whole_text(data / "text" / f"{subset}.bpe.{language}").splitlines() for language in folder.text.languages
+            read_text(data / "text" / f"{subset}.bpe.{language}") for language in folder.text.languages
         )
         self.sources = [line.split() for line in sources]
         self.order = sorted(range(len(sources)), key=lambda number: len(self.sources[number]))

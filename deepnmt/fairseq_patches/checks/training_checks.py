@@ -32,7 +32,9 @@ from deepnmt.fairseq_patches.checks.model_options import transformer_faults
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.model import validate
 from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.dual import start_faults
 from deepnmt.model.memory import least_parameters
+from deepnmt.options.dual_rules import missing
 from deepnmt.options.option_table import TRAINING, dashed, is_json_mapping, literal_faults, range_faults
 from deepnmt.recipe.combinations import HALF, TEXT_TASKS, precision_faults, rule_faults
 from deepnmt.text.data_folder import check_dictionaries, check_same_types
@@ -82,7 +84,10 @@ def check_training(cfg: Any) -> None:
     model = model_config(cfg)
     asked = sys.argv[1:] == accepted or launched.is_led()
     faults = [*_missing(cfg), *(() if asked else _option_faults(cfg, model)), *_bleu_faults(cfg.task)]
+    faults += [*transformer_faults(cfg), *start_faults(cfg)]
     faults += transformer_faults(cfg)
+    if model is not None and model.fused_encoder is not None and not Path(model.fused_encoder).is_file():
+        faults.append(f"--fused-encoder: no such checkpoint '{model.fused_encoder}'")
     if model is not None:
         faults += validate.training_faults(model)
     if faults:
@@ -134,6 +139,7 @@ def _missing(cfg: Any) -> Iterator[str]:
     )
     if getattr(cfg.criterion, "_name", None) == distillation.NAME and not cfg.criterion.teacher:
         yield distillation.MISSING_TEACHER
+    yield from (f"--{name} {rest}" for name, rest in missing(flat(cfg)))
     yield from _kind_of_model(getattr(cfg.task, "_name", None), getattr(cfg.model, "_name", None))
     if cfg.common.amp and (cfg.common.cpu or not torch.cuda.is_available()):
         yield "--amp must not be set with --cpu, but is; --bf16 works there"
