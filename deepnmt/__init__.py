@@ -30,6 +30,7 @@ def register() -> None:
     from deepnmt.console import is_command
     from deepnmt.dual import dual_task
     from deepnmt.model import architectures
+    from deepnmt.pretraining import pretraining_tasks
 
     fairseq_patches.install()
     architectures.register()
@@ -37,6 +38,7 @@ def register() -> None:
     lr_schedulers.register()
     translation_task.register()
     dual_task.register()
+    pretraining_tasks.register()
     if not is_command():
         # Importing fairseq and its programs sets both.
         root.setLevel(level)

@@ -34,7 +34,7 @@ from deepnmt.data.dynamic_sampling import LOSSES, PairLosses
 from deepnmt.data.training_text import TrainingTextOptions, cut_anew, in_order, losses_of, ranks_of
 from deepnmt.data.weighted_pairs import requested_weights, weighing
 from deepnmt.errors import UserError
-from deepnmt.options.option_table import TRAINING, described, range_faults
+from deepnmt.options.option_table import MATMUL_HELP, MATMUL_PRECISIONS, TRAINING, described, range_faults
 from deepnmt.recipe.order_rules import NAMES, order_faults
 from deepnmt.search import fusion, right_to_left
 from deepnmt.search.constraint_file import WholeWordConstraints, read_constraints
@@ -48,8 +48,6 @@ from deepnmt.training.weight_penalty import penalised
 
 # The mark of a model that translates from right to left in a checkpoint's `task_state`; other models lack it.
 RIGHT_TO_LEFT = "right_to_left"
-# torch's own names.
-MATMUL_PRECISIONS = ("highest", "high", "medium")
 
 
 @dataclass
@@ -61,8 +59,7 @@ class DeepTranslationConfig(SearchOptions, TrainingTextOptions, TranslationConfi
         1, "weights averaged for validation: current ones and the last N - 1 checkpoints (1: current)")
     right_to_left: bool = described(False, "train a model that writes translations from their end; checkpoints know it")
     float32_matmul_precision: ChoiceEnum(MATMUL_PRECISIONS) = described(  # type: ignore[valid-type]
-        "highest", "rounding of factors in training's float32 products: high and medium as in torch on a GPU (TF32), "
-        "medium to bfloat16 on a CPU with AMX or AVX-512 BF16")
+        "highest", MATMUL_HELP)
     seed: int = II("common.seed")
     update_freq: list[int] = II("optimization.update_freq")  # noqa: RUF009
     l1: float = described(0.0, "weight of the sum of the absolute values of all matrices in the loss per token")

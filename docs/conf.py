@@ -27,6 +27,7 @@ SHELVES = {
         "docs/how-to/small-models",
         "docs/how-to/serve",
         "docs/how-to/back-translate",
+        "docs/how-to/pre-train",
         "docs/how-to/rerank",
         "docs/how-to/resume",
         "docs/how-to/debug-a-divergence",

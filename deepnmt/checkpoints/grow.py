@@ -7,7 +7,7 @@ updates and scores stay. `deepnmt grow` is the same as a command.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
@@ -27,13 +27,15 @@ from deepnmt.checkpoints.plans import (
 from deepnmt.checkpoints.preserving import Preserved, keep_function, preserve
 from deepnmt.checkpoints.rewrite import FREEZING, StackPlan, rewrite_file, with_model, with_optimizer
 from deepnmt.checkpoints.state import CheckpointState
-from deepnmt.checkpoints.tensors import grow_weight, kept_weight, sources, weight_name
+from deepnmt.checkpoints.tensors import grow_weight, kept_weight, resized_sums, sources, weight_name
 from deepnmt.checkpoints.trained_model import model_config
 from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.frozen_embeddings import frozen_tables
 from deepnmt.model.frozen_layers import freeze_text, frozen_names
 from deepnmt.model.shared_layers import NONE
 from deepnmt.model.stack import STACKS
+from deepnmt.model.transparent import SUMS
 
 
 @dataclass(frozen=True)
@@ -87,15 +89,18 @@ class GrownStack(StackPlan):
 
     def states(self, old: States) -> States:
         """Return the optimizer's state of each parameter; it is zero for the new weights of W."""
-        name = weight_name(self.new.name)
         if not self.layers.changes:
             return old
         origin = sources(old, self.new.name, self.layers, self.history)
         new = {parameter: dict(old[source]) for parameter, source in origin.items()}
-        for key, value in new.get(name, {}).items():
-            if isinstance(value, Tensor) and value.dim():
-                assert self.history is not None
-                new[name][key] = kept_weight(value, self.history, self.new.oldest).to(value.dtype)
+        changes: dict[str, Callable[[Tensor], Tensor]] = {}
+        if self.old.sums:
+            changes[SUMS] = lambda value: resized_sums(value, self.old, self.layers)
+        if (history := self.history) is not None:
+            changes[weight_name(self.new.name)] = lambda value: kept_weight(value, history, self.new.oldest)
+        for name, change in changes.items():
+            moments = {key: each for key, each in new.get(name, {}).items() if isinstance(each, Tensor) and each.dim()}
+            new.get(name, {}).update({key: change(each).to(each.dtype) for key, each in moments.items()})
         return new
 
     def layer_fact(self, layer: int) -> str:
@@ -234,7 +239,9 @@ def _carried(
             states = plan.states(states)
         return states
 
-    left_out = [weight_name(plan.new.name) for plan in plans] if config.dlcl_freeze else []
+    frozen = [plan.new for plan in plans if plan.new.boundaries is not None] if config.dlcl_freeze else []
+    left_out = [weight_name(stack.name) for stack in frozen]
+    left_out += frozen_tables(config)
     # In half precision, fairseq saves tied tensors separately.
     if config.one_table:
         left_out.append("decoder.embed_tokens.weight")

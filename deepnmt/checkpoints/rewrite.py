@@ -15,7 +15,7 @@ from deepnmt.checkpoints.file import check_target, write
 from deepnmt.checkpoints.optimizer import fresh_state
 from deepnmt.checkpoints.plans import HistoryPlan, LayerPlan
 from deepnmt.checkpoints.state import PATIENCE, CheckpointState, Tensors
-from deepnmt.checkpoints.tensors import sources, weight_name
+from deepnmt.checkpoints.tensors import resized_sums, sources, weight_name
 from deepnmt.checkpoints.trained_model import check_fit, check_whole, model_config
 from deepnmt.errors import UserError
 from deepnmt.lr_schedulers.inverse_sqrt_reset import with_reset
@@ -23,6 +23,7 @@ from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.frozen_layers import frozen_names
 from deepnmt.model.shared_layers import NONE
 from deepnmt.model.stack import STACKS, StackOptions
+from deepnmt.model.transparent import SUMS
 
 RESETTABLE = "inverse_sqrt_reset"
 FREEZING = tuple(f"{stack}_freeze" for stack in STACKS)
@@ -75,7 +76,10 @@ class StackPlan(ABC):
         if self.layers.changes:
             origin = sources(old, self.new.name, self.layers, self.history)
             new = {name: old[source] if name == source else old[source].clone() for name, source in origin.items()}
-            if (name := weight_name(self.new.name)) in new:
+            if self.old.sums:
+                new[SUMS] = resized_sums(new[SUMS], self.old, self.layers)
+            if self.history is not None:
+                name = weight_name(self.new.name)
                 new[name] = self.weight(new[name])
         self.settle(new)
         return new
@@ -86,6 +90,8 @@ class StackPlan(ABC):
         if self.layers.changes:
             yield f"{stack} layers: {self.old.layers} -> {self.new.layers}"
             yield f"{stack} groups: {self.old.groups} -> {self.new.groups}"
+            if self.old.sums:
+                yield f"{stack} sums: as in the origin of each layer"
             for layer, source in enumerate(self.layers.sources):
                 yield f"{stack} layer {layer + 1} <- layer {source + 1}{self.layer_fact(layer)}"
         if before != after:

@@ -9,6 +9,7 @@ def register() -> None:
     from deepnmt.criterions.dual_supervised import DualSupervised, DualSupervisedConfig
     from deepnmt.criterions.fused import FusedConfig, FusedLabelSmoothedCrossEntropy
     from deepnmt.criterions.language_model_loss import LanguageModelLoss, LanguageModelLossConfig
+    from deepnmt.criterions.masked_language_model import MaskedLanguageModel, MaskedLanguageModelConfig
     from deepnmt.criterions.minimum_risk import MinimumRisk, MinimumRiskConfig
     from deepnmt.criterions.r_drop import RDrop, RDropConfig
     from deepnmt.criterions.simcut import SimCut, SimCutConfig
@@ -26,3 +27,4 @@ def register() -> None:
     ):
         register_criterion(f"label_smoothed_cross_entropy_{name}", dataclass=options)(criterion)
     register_criterion(CRITERION, dataclass=DualSupervisedConfig)(DualSupervised)
+    register_criterion("masked_language_model", dataclass=MaskedLanguageModelConfig)(MaskedLanguageModel)

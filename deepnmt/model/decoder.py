@@ -19,8 +19,11 @@ from deepnmt.model.layers import DeepDecoderLayer, DeepLayer
 from deepnmt.model.shared_attention import SharedHeads, share_attention
 from deepnmt.model.shared_layers import share_layers
 from deepnmt.model.sublayers import BACKWARD
+from deepnmt.model.transparent import part_of
 
 IncrementalState = Optional[dict[str, dict[str, Optional[Tensor]]]]
+# Of what an encoder's output may have besides: the positions of the decoder's input, B x T, from 0.
+PLACES = "target_places"
 # The name of a position's state, before its number.
 POSITION = "position "
 
@@ -48,6 +51,7 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
         self.history = build_history(cfg.deep, "decoder")
         self.skipping = build_skipping(cfg.deep, "decoder")
         self.word_dropout = cfg.deep.decoder_word_dropout
+        self.sums = cfg.deep.sums
 
     def deep_layers(self) -> list[DeepLayer]:
         """Return the layers in their order; see `layer_list.deep_layers`."""
@@ -85,7 +89,8 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
         more: dict[str, Any] = {name: (encoder_out or {}).get(name, [None])[0] for name in BACKWARD}
         more["shared"] = SharedHeads() if self.shares_attention else None
 
-        x, padding = self._embed(prev_output_tokens, incremental_state)
+        places = next(iter((encoder_out or {}).get(PLACES, [])), None)
+        x, padding = self._embed(prev_output_tokens, incremental_state, places)
         mask = None
         if incremental_state is None and not full_context_alignment:
             mask = self.buffered_future_mask(x)
@@ -99,7 +104,7 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
                 x = past.input(index, x)
             x, layer_attention, _ = layer(
                 x,
-                source,
+                None if source is None else part_of(source, index, self.sums),
                 source_padding,
                 self._state_of(index, incremental_state),
                 self_attn_mask=mask,
@@ -154,11 +159,20 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
             super().reorder_incremental_state_scripting(state, new_order)
 
     def _embed(
-        self, tokens: Tensor, incremental_state: Optional[dict[str, dict[str, Optional[Tensor]]]]
+        self,
+        tokens: Tensor,
+        incremental_state: Optional[dict[str, dict[str, Optional[Tensor]]]],
+        places: Optional[Tensor] = None,
     ) -> tuple[Tensor, Optional[Tensor]]:
-        """Return embedding, T x B x C, and padding of tokens, B x T; incremental decoding embeds only the newest."""
+        """Return embedding, T x B x C, and padding of tokens, B x T; incremental decoding embeds only the newest.
+
+        Tokens have the positions `places`, B x T, or by default those from the first one on.
+        """
         positions = None
-        if self.embed_positions is not None:
+        if self.embed_positions is not None and places is not None:
+            every = places.new_full((1, int(places.max()) + 1), self.padding_idx + 1)
+            positions = self.embed_positions(every)[0][places]
+        elif self.embed_positions is not None:
             positions = self.embed_positions(tokens, incremental_state=incremental_state)
         if incremental_state is not None:
             tokens = tokens[:, -1:]

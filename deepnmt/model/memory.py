@@ -28,6 +28,7 @@ def least_parameters(config: DLCLTransformerConfig, types: tuple[int, int]) -> i
         tables.append(target)
     # Adaptive softmax and embeddings of other widths than the model's have smaller matrices.
     known = config.adaptive_softmax_cutoff is None and config.decoder_input_dim is config.decoder_output_dim is None
+    known = known and config.encoder_embedding_cutoffs == "none"
     return layers + (sum(tables) if known else 0)
 
 

@@ -35,6 +35,7 @@ from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig, to_transformer_config
 from deepnmt.model.encoder import DeepEncoder
 from deepnmt.model.fast_dropout import use_fast_dropout
+from deepnmt.model.frozen_layers import freeze, frozen_layers
 from deepnmt.model.transformer import NAME
 from deepnmt.model.validate import check
 from deepnmt.options.option_table import described
@@ -42,7 +43,7 @@ from deepnmt.options.option_table import described
 FIELDS = {each.name: each for each in dataclasses.fields(DLCLTransformerConfig)}
 ENCODER = (
     *("embed_path", "embed_dim", "ffn_embed_dim", "layers", "attention_heads", "normalize_before", "learned_pos"),
-    *("layerdrop", "groups", "share_layers", "max_relative_length", "norm", "word_dropout", "skip"),
+    *("layerdrop", "groups", "share_layers", "freeze", "max_relative_length", "norm", "word_dropout", "skip"),
 )
 BOTH = (
     *(f"encoder_{name}" for name in ENCODER),
@@ -188,6 +189,7 @@ class OtherDecoderModel(FairseqEncoderDecoderModel):  # type: ignore[misc]
         tables.append(tables[0] if config.share_all_embeddings else _table(config, "decoder", target))
         encoder = DeepEncoder(to_transformer_config(config), source, tables[0])
         model = cls(encoder, cls.decoder_of(config, Namespace(**given), target, tables[1]))
+        freeze(encoder.layers, frozen_layers(config.encoder_freeze, config.depth("encoder")))
         if config.fast_dropout:
             use_fast_dropout(model)
         return model

@@ -6,9 +6,12 @@ from importlib.util import find_spec
 
 from deepnmt.errors import in_place_of
 from deepnmt.literals import evaluate_literal, literal_fault
+from deepnmt.model.banded_embedding import banding_faults
 from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.frozen_embeddings import freezing_faults
 from deepnmt.model.frozen_layers import frozen_layers
-from deepnmt.model.groups import PLAIN, group_boundaries
+from deepnmt.model.fused_encoder import fusing_faults
+from deepnmt.model.groups import CHAINED, PLAIN, TRANSPARENT, group_boundaries
 from deepnmt.model.initializers import INITIALIZERS
 from deepnmt.model.initializers.initializer import BatchInitializer
 from deepnmt.model.norm_position import NORM_POSITIONS
@@ -42,6 +45,9 @@ def check(config: DLCLTransformerConfig, joined: bool) -> None:
         *_history_faults(config),
         *_position_faults(config),
         *_embedding_faults(config, joined),
+        *freezing_faults(config),
+        *banding_faults(config),
+        *fusing_faults(config),
         *_two_sided_faults(config),
         *_language_model_faults(config),
     ]
@@ -119,6 +125,8 @@ def _kept_layers_faults(config: DLCLTransformerConfig) -> Iterator[str]:
             yield f"--{stack}-skip and --{stack}-layers-to-keep exclude each other"
         elif str(getattr(config, f"{stack}_groups")) != PLAIN:
             yield f"--{stack}-layers-to-keep needs --{stack}-groups none: the weights of a history fit all layers only"
+        elif config.sums > 1:
+            yield f"--{stack}-layers-to-keep cannot be combined with --encoder-groups {TRANSPARENT}"
 
 
 def _attention_faults(config: DLCLTransformerConfig) -> Iterator[str]:
@@ -216,10 +224,13 @@ def _xformers_fault(text: str | None) -> str | None:
 
 
 def _history_faults(config: DLCLTransformerConfig) -> Iterator[str]:
-    connected = [stack for stack in STACKS if str(getattr(config, f"{stack}_groups")) != PLAIN]
+    groups = {stack: str(getattr(config, f"{stack}_groups")) for stack in STACKS}
+    connected = [stack for stack in STACKS if groups[stack] not in CHAINED]
+    if groups["decoder"] in CHAINED and groups["decoder"] != PLAIN:
+        yield f"--decoder-groups {groups['decoder']} is not possible: --encoder-groups alone has it"
     for stack in connected:
         try:
-            group_boundaries(str(getattr(config, f"{stack}_groups")), config.depth(stack))
+            group_boundaries(groups[stack], config.depth(stack))
         except ValueError as error:
             yield f"--{stack}-groups: {error}"
         try:
@@ -227,11 +238,14 @@ def _history_faults(config: DLCLTransformerConfig) -> Iterator[str]:
         except ValueError as error:
             yield f"--dlcl-granularity: {error}"
     if not connected:
+        held = "both are none" if set(groups.values()) == {PLAIN} else f"they are {' and '.join(groups.values())}"
         for name, default in HISTORY_OPTIONS.items():
             if getattr(config, name) != default:
-                yield f"--{dashed(name)} needs --encoder-groups or --decoder-groups, but both are none"
+                yield f"--{dashed(name)} needs --encoder-groups or --decoder-groups, but {held}"
     if config.base_layers and "decoder" in connected:
         yield f"--base-layers must be 0 with --decoder-groups {config.decoder_groups}, but is {config.base_layers}"
+    if config.base_layers and config.sums > 1:
+        yield f"--base-layers must be 0 with --encoder-groups {TRANSPARENT}, but is {config.base_layers}"
 
 
 def _position_faults(config: DLCLTransformerConfig) -> Iterator[str]:

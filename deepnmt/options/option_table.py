@@ -27,6 +27,12 @@ from deepnmt.literals import evaluated_fault, literal
 INT = 2**31 - 1
 TRAINING, MODEL, SEARCH, EXPORT = "training", "model", "search", "export"
 STACKS = ("encoder", "decoder")
+# --float32-matmul-precision, in torch's own words.
+MATMUL_PRECISIONS = ("highest", "high", "medium")
+MATMUL_HELP = (
+    "rounding of factors in training's float32 products: high and medium as in torch on a GPU (TF32), "
+    "medium to bfloat16 on a CPU with AMX or AVX-512 BF16"
+)
 Fault = tuple[str, str]
 
 
@@ -146,6 +152,10 @@ def _is_layer(value: object) -> bool:
     return value in ("last", "mean") or (str(value).isdecimal() and int(str(value)) > 0)
 
 
+def _is_bands(value: object) -> bool:
+    return value == "none" or is_increasing(value)
+
+
 # Options of this package's search, in the order of its help.
 SEARCHES: dict[str, Row] = {
     "length_penalty": Row(
@@ -210,6 +220,7 @@ SEARCHES: dict[str, Row] = {
 TRAINING_ALONE = (
     *("dlcl_init", "dlcl_freeze", "fast_dropout", "initializer", "checkpoint_activations", "offload_activations"),
     *("min_params_to_wrap", "quant_noise_pq_block_size", "adaptive_input", "char_inputs", "export"),
+    "freeze_embeddings",
 )
 OF_SELF_ATTENTION = ("average_attention_ffn", "shared_attention_blocks", "shared_cross_attention")
 ADAPTIVE_SOFTMAX = ("adaptive_softmax_factor", "tie_adaptive_weights", "tie_adaptive_proj")
@@ -251,6 +262,7 @@ OPTIONS: dict[str, Row] = {
     "competence_updates": Row(TRAINING, whole(1)),
     "competence_start": Row(TRAINING, PROPER_SHARE),
     "competence_every": Row(TRAINING, whole(1)),
+    "mass_share": Row(TRAINING, POSITIVE_SHARE),
     "quant_noise_pq": Row(TRAINING, Rule("at least 0 and at most 1", lambda x: 0 <= x <= 1)),
     "adaptive_softmax_cutoff": Row(TRAINING, INCREASING),
     "warmup_updates": Row(TRAINING, whole(0)),
@@ -286,6 +298,9 @@ OPTIONS: dict[str, Row] = {
     **{f"{stack}_max_relative_length": Row(MODEL, whole(0)) for stack in STACKS},
     **{f"{stack}_skip": Row(MODEL, SHARE) for stack in STACKS},
     "decoder_lm_layers": Row(MODEL, whole(0)),
+    "fused_drop": Row(MODEL, Rule("at least 0 and at most 1", lambda x: 0 <= x <= 1), inference=False),
+    "encoder_embedding_cutoffs": Row(MODEL, Rule(f"none, or {INCREASING.words}", _is_bands)),
+    "embedding_factor": Row(MODEL, whole(1), part_of="encoder_embedding_cutoffs"),
     "decoder_input_dim": Row(MODEL, CHANNELS),
     "decoder_output_dim": Row(MODEL, CHANNELS),
     "dlcl_window": Row(MODEL, whole(0), part_of="encoder_groups"),

@@ -18,7 +18,7 @@ from deepnmt.errors import UserError
 from deepnmt.model import validate
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.frozen_layers import freeze_text
-from deepnmt.model.groups import PLAIN
+from deepnmt.model.groups import CHAINED
 from deepnmt.model.stack import STACKS
 from deepnmt.model.transformer import NAME
 from deepnmt.options.option_table import LAYERS, dashed
@@ -148,7 +148,7 @@ def _give_default_groups(
     """Set the groups of a growing stack, if a stage has no groups and the architecture has connections."""
     for stack in STACKS:
         key, depths = f"{stack}-groups", [config.depth(stack) for config in configs]
-        plain = getattr(configs[0], f"{stack}_groups") == PLAIN
+        plain = getattr(configs[0], f"{stack}_groups") in CHAINED
         # Decreasing or invalid depths are faults of their own.
         possible = depths == sorted(depths) and all(map(LAYERS.holds, depths))
         if plain or len(set(depths)) == 1 or not possible:

@@ -31,6 +31,11 @@ OTHER_CRITERIONS = frozenset(
 TWO_SIDED = "label_smoothed_cross_entropy_two_sided"
 # The search of this criterion reads whole weights.
 RISK, SHARDED = "label_smoothed_cross_entropy_mrt", "fully_sharded"
+# Pre-training, and the losses that know its batches.
+MASKED, MASKED_LOSS = "deep_masked_lm", "masked_language_model"
+MASS, MASS_LOSSES = "deep_mass", ("cross_entropy", "label_smoothed_cross_entropy", *(
+    f"label_smoothed_cross_entropy_{name}" for name in ("fused", "r_drop", "simcut")
+))  # fmt: skip
 HALF = ("fp16", "bf16", "amp", "memory_efficient_fp16", "memory_efficient_bf16")
 
 
@@ -69,6 +74,7 @@ def rule_faults(values: Mapping[str, Any], written: Mapping[str, Any]) -> Iterat
     yield from _two_sided_faults(values)
     yield from dual_faults(values)
     yield from text_faults(values)
+    yield from _pretraining_faults(values)
     zero = [name for name in ("max_update", "max_epoch") if name in written and values.get(name) == 0]
     if zero and not any((values.get(name) or 0) > 0 for name in ENDS):
         others = ", ".join(dashed(name) for name in ENDS if name != zero[0])
@@ -85,6 +91,22 @@ def _two_sided_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
     if values.get("two_sided") and values.get("ddp_backend") == "fully_sharded":
         # Greedy translations take a number of steps that differs from process to process.
         yield "ddp-backend", "must not be fully_sharded with two-sided, but is"
+
+
+def _pretraining_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield the options that a pre-training cannot be combined with."""
+    task, criterion, arch = (values.get(name) for name in ("task", "criterion", "arch"))
+    if (task == MASKED) != (criterion == MASKED_LOSS):
+        if task == MASKED:
+            yield "criterion", f"must be {MASKED_LOSS} with task {MASKED}, but is {criterion}"
+        else:
+            yield "task", f"must be {MASKED} with criterion {MASKED_LOSS}, but is {task}"
+    if task == MASS and criterion not in MASS_LOSSES:
+        yield "criterion", f"must be one of {', '.join(MASS_LOSSES)} with task {MASS}, but is {criterion}"
+    if task in (MASKED, MASS) and values.get("encoder_embedding_cutoffs", "none") != "none":
+        yield "encoder-embedding-cutoffs", f"must be none with task {task}, which adds types to the dictionary"
+    if task in (MASKED, MASS) and not str(arch).startswith("dlcl_transformer"):
+        yield "arch", f"must be dlcl_transformer or one of its architectures with task {task}, but is {arch}"
 
 
 def _average_faults(values: Mapping[str, Any]) -> Iterator[Fault]:

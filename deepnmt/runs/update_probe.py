@@ -90,8 +90,8 @@ def measured(cfg: Any, trainer: Any, task: Any, epoch: Any) -> dict[str, float]:
     """Make the updates, and return seconds, bytes and counts. It takes the arguments of fairseq's `train`."""
     rest = bytes_in_use(trainer)
     each = cfg.optimization.update_freq[0]
-    reached, sizes = reached_batches(cfg, epoch)
-    found = facts(cfg, trainer, epoch)
+    reached, sizes, batches = reached_batches(cfg, epoch)
+    found = facts(cfg, trainer, epoch, batches)
     times: list[list[float]] = []
     memory = 0
     start = clock(trainer)
@@ -130,8 +130,8 @@ def measured(cfg: Any, trainer: Any, task: Any, epoch: Any) -> dict[str, float]:
 def estimated(gpu: Gpu, cfg: Any, trainer: Any, task: Any, epoch: Any) -> dict[str, float]:
     """Make the updates, and return estimates of the same quantities on a GPU, by the formulas of `gpu_estimate`."""
     each = cfg.optimization.update_freq[0]
-    reached, sizes = reached_batches(cfg, epoch)
-    found = facts(cfg, trainer, epoch)
+    reached, sizes, batches = reached_batches(cfg, epoch)
+    found = facts(cfg, trainer, epoch, batches)
     chosen = chosen_batches(*sizes, each)
     # The optimizer makes its state in the first one.
     updates = iter(updates_of([reached[number] for number in chosen[:each] + chosen], cfg, trainer, epoch))
@@ -160,9 +160,8 @@ def estimated(gpu: Gpu, cfg: Any, trainer: Any, task: Any, epoch: Any) -> dict[s
     }
 
 
-def facts(cfg: Any, trainer: Any, epoch: Any) -> dict[str, float]:
-    """Return the counts of a training that nothing has to be run for."""
-    batches = len(epoch.ordered_batches(1, False, True))
+def facts(cfg: Any, trainer: Any, epoch: Any, batches: int) -> dict[str, float]:
+    """Return the counts of a training with this number of batches in an epoch, for which nothing has to be run."""
     each = cfg.optimization.update_freq[0]
     ends = ends_of(cfg.optimization, batches, each)
     return {
@@ -178,7 +177,7 @@ def facts(cfg: Any, trainer: Any, epoch: Any) -> dict[str, float]:
 
 def grown(cfg: Any, trainer: Any, task: Any, epoch: Any) -> dict[str, float]:
     """Return the bytes by which many updates have exceeded the peak of the largest batches at the start."""
-    reached, sizes = reached_batches(cfg, epoch)
+    reached, sizes, _ = reached_batches(cfg, epoch)
     each = cfg.optimization.update_freq[0]
     largest = [reached[number] for number in largest_batches(*sizes, each)]
     peaks = []
@@ -188,14 +187,14 @@ def grown(cfg: Any, trainer: Any, task: Any, epoch: Any) -> dict[str, float]:
     return {"growth": peaks[-1] - peaks[LARGEST - 1]}
 
 
-def reached_batches(cfg: Any, epoch: Any) -> tuple[list[Batch], tuple[np.ndarray, np.ndarray]]:
-    """Return the batches of the first epoch that a training comes to, and their sizes."""
+def reached_batches(cfg: Any, epoch: Any) -> tuple[list[Batch], tuple[np.ndarray, np.ndarray], int]:
+    """Return the batches of the first epoch that a training reaches, their sizes, and the number of all batches."""
     batches = epoch.ordered_batches(1, False, True)
     each = cfg.optimization.update_freq[0]
     reached = batches[: ends_of(cfg.optimization, len(batches), each) * each or None]
     lengths = np.asarray(epoch.dataset.sizes)
     lengths = np.stack([lengths, lengths], axis=1) if lengths.ndim == 1 else lengths
-    return reached, sizes_of(reached, lengths)
+    return reached, sizes_of(reached, lengths), len(batches)
 
 
 def updates_of(batches: Sequence[Batch], cfg: Any, trainer: Any, epoch: Any) -> Any:

@@ -30,8 +30,9 @@ command can be stopped at any moment; run it again to resume.
                    speed on validation, and keep these scores: once
   options          of fairseq-train, which win over the recipes'
 
-On two cores of a CPU with AVX-512 BF16, Multi30k takes about 5 to 7 core hours: 0.3 for the distilled text, 0.6 to 1.3
-for each student, and 0.5 for exports and speed. Speed is measured with one thread, on an idle machine.
+On a CPU with AVX-512 BF16, expect about 7 core hours for Multi30k, by the speed of earlier trainings: 0.3 for the
+distilled text, 0.5 to 1.7 for each student, and 0.5 for exports and speed. With --max-update 2000 --cooldown-updates 700
+the students take two thirds of that. Speed is measured with one thread; the machine should be idle.
 
 environment:
   OUT              folder for everything that is made (default: output/small_models)

@@ -18,7 +18,7 @@ from deepnmt import console
 from deepnmt.engines.model_folder import RECORD, ModelFolder
 from deepnmt.engines.registry import load_engine
 from deepnmt.errors import UserError
-from deepnmt.text.lines import whole_text
+from deepnmt.text.lines import read_text, whole_text
 from deepnmt.text.pipeline import tokens_of
 from deepnmt.text.record import SHORTLIST
 from deepnmt.text.token_bleu import TokenBleu
@@ -68,7 +68,7 @@ class Model:
         self.settings, self.text = folder.search, folder.text
         self.engine = load_engine(folder, threads=1)
         sources, self.references = (
-            whole_text(data / "text" / f"{subset}.bpe.{language}").splitlines() for language in folder.text.languages
+            read_text(data / "text" / f"{subset}.bpe.{language}") for language in folder.text.languages
         )
         self.sources = [line.split() for line in sources]
         self.order = sorted(range(len(sources)), key=lambda number: len(self.sources[number]))
@@ -148,9 +148,9 @@ def draw(points: Sequence[Point], models: Sequence[str], path: Path) -> None:
     for number, model in enumerate(models):
         axes.scatter([], [], color=f"C{number}", label=model)
         for point in (each for each in points if each.model == model):
-            style = {"marker": "o" if point.beam == 1 else "s", "s": 50 if point.weights == FORMATS[0] else 20}
-            face = f"C{number}" if point.listed else "none"
-            axes.scatter(point.speed, point.bleu, edgecolors=f"C{number}", facecolors=face, **style)
+            marker, size = "o" if point.beam == 1 else "s", 50 if point.weights == FORMATS[0] else 20
+            edge, face = f"C{number}", f"C{number}" if point.listed else "none"
+            axes.scatter(point.speed, point.bleu, size, marker=marker, edgecolors=edge, facecolors=face)
     axes.legend(title="circles: greedy; squares: beam 5\nfull: shortlist; small: int8", fontsize=7, title_fontsize=7)
     with console.whole_file(path) as temporary:
         figure.savefig(temporary, format="svg", metadata={"Date": None})

@@ -22,7 +22,7 @@ FLOORS = (
     ("kernels", "literals", "text"),
     ("jobs", "options"),
     ("corpus", "data", "lr_schedulers", "model", "training"),
-    ("criterions", "preparation", "recipe", "search"),
+    ("criterions", "preparation", "pretraining", "recipe", "search"),
     ("checkpoints", "inspection", "translation_task"),
     ("dual", "engines", "fairseq_patches.signatures", "progressive", "reranking", "synthetic"),
     ("fairseq_patches.patch",),

@@ -50,7 +50,12 @@ def write_models(
 
 
 def _placeless(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Drop options that name a file or a folder; their readers then take the defaults."""
+    """Drop options that name a file or a folder; their readers then take the defaults.
+
+    Of --fused-encoder, whose weights the model has, the name remains.
+    """
+    if (fused := options.get("fused_encoder")) is not None:
+        options = {**options, "fused_encoder": Path(str(fused)).name}
     return {
         name: value
         for name, value in options.items()

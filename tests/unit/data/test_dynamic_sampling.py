@@ -12,7 +12,7 @@ import torch
 from fairseq.data import LanguagePairDataset
 from scipy.stats import chisquare
 from support.distributed_runs import run, write_corpus
-from support.models import batch, build, build_stock
+from support.models import batch, build, build_stock, task
 from support.restarts import train_until
 from support.trainings import binarised_text
 
@@ -20,6 +20,7 @@ from deepnmt.checkpoints.file import read
 from deepnmt.criterions.loss_watch import watched
 from deepnmt.data.dynamic_sampling import LOSSES, PairLosses, drawn_last, weights
 from deepnmt.errors import UserError
+from deepnmt.model.other_decoders import MODELS
 from deepnmt.translation_task import DeepTranslationConfig, DeepTranslationTask
 
 PAD, EOS = 1, 2
@@ -114,6 +115,17 @@ def test_losses_are_the_negative_log_probabilities_per_token(features: bool, dou
     with watched(model.eval(), {"target": target}, PAD) as found:
         model(**inputs)
     assert found == []
+
+
+def test_losses_of_an_lstm() -> None:
+    kind = MODELS["dlcl_transformer_lstm"]
+    size = {"encoder_embed_dim": 16, "encoder_layers": 1, "decoder_embed_dim": 16, "decoder_layers": 1, "dropout": 0.0}
+    model, inputs = kind.build_model(kind.OPTIONS(**size), task()).train(), batch(SOURCES[:1], TARGETS[:1])
+    target = torch.tensor([[*TARGETS[0], EOS]])
+    log_p = model(**inputs)[0].detach().log_softmax(-1)
+    with watched(model, {"target": target}, PAD) as found:
+        model(**inputs)
+    assert float(found[0]) == pytest.approx(-float(log_p[0].gather(1, target[0][:, None]).mean()), rel=1e-5)
 
 
 @pytest.fixture(scope="module")

@@ -312,7 +312,7 @@ def test_float16_halves_the_file_and_is_computed_in_float32(
     checkpoint = write_checkpoint(tmp_path / "wide.pt", data, **wide)
     # On any processor.
     monkeypatch.setattr(products, "_capabilities", dict)
-    task = Export([checkpoint], data, weights="float16", search=SEARCH, allow_loss=True)
+    task = Export([checkpoint], data, "auto", "float16", search=SEARCH, allow_loss=True)
     sizes, said = {}, []
     for weights in ("float32", "float16"):
         result = export(dataclasses.replace(task, weights=weights, check=20), tmp_path / weights, said.append)

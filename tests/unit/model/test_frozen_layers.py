@@ -11,6 +11,7 @@ from support.models import EXAMPLE, SIZE, build, task
 from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.frozen_layers import freeze_text, frozen_layers, frozen_names
+from deepnmt.model.other_decoders import MODELS
 from deepnmt.model.transformer import DLCLTransformerModel
 
 FROZEN = {"encoder_freeze": "1,3", "decoder_freeze": "2"}
@@ -45,6 +46,14 @@ def test_layers_of_a_two_sided_model() -> None:
     frozen = [name for name, parameter in model.named_parameters() if not parameter.requires_grad]
     stacks = {name.partition("layers.")[0] for name in frozen}
     assert stacks == {"decoder.", "encoder.backward_decoder."}
+
+
+@pytest.mark.parametrize("model", MODELS.values())
+def test_layers_of_an_encoder_with_another_decoder(model: Any) -> None:
+    size = {"encoder_embed_dim": 16, "encoder_layers": 3, "decoder_embed_dim": 16, "decoder_layers": 1}
+    built = model.build_model(model.OPTIONS(**size, encoder_freeze="1,3"), task())
+    frozen = {name.rpartition("layers.")[2][0] for name, each in built.named_parameters() if not each.requires_grad}
+    assert frozen == {"0", "2"}
 
 
 @pytest.mark.parametrize(

@@ -24,13 +24,14 @@ ROOT = Path(__file__).resolve().parents[3]
 ELSEWHERE = {"dual", "iwslt14", "progressive", "wmt14"}
 # How many files each other folder has, and how many of them are recipes.
 NUMBERS = {
-    ".": (6, 5),
+    ".": (7, 6),
     "depth": (11, 9),
     "depth_map": (7, 6),
     "ensemble": (2, 2),
     "multi30k": (18, 16),
     "order": (6, 6),
     "synthetic": (18, 16),
+    "pretraining": (3, 3),
 }
 CONFIGS = sorted(path for folder in NUMBERS for path in (ROOT / "configs" / folder).glob("*.yaml"))
 # Shared by other recipes, and not to be run: they name no architecture.
@@ -46,6 +47,8 @@ STUDENTS = {"full_4_4": (4, 4), "ssru_4_1": (4, 1), "ssru_6_1": (6, 1)}
 STUDENTS |= {"ssru_12_1": (12, 1), "ssru_12_2": (12, 2), "ssru_24_2": (24, 2)}
 SIZES |= {f"{text}{name}": (*layers, 128) for name, layers in STUDENTS.items() for text in ("", "help_")}
 SIZES |= {"cmlm": (4, 4, 128), "lstm_12_1": (12, 1, 128), "lightconv_12_1": (12, 1, 128)}
+SIZES |= {"ssru_12_1": (12, 1, 128), "ssru_12_2": (12, 2, 128), "ssru_24_2": (24, 2, 128)}
+SIZES |= {"transparent": (12, 4, 128), "mass": (4, 4, 128), "masked_encoder": (4, 4, 128), "fused": (4, 4, 128)}
 DEPTH = ("admin", "deepnorm", "dlcl", "dlcl_t_fixup", "ds_init", "post", "post_xavier", "pre", "t_fixup")
 SIZES.update(dict.fromkeys(DEPTH, (48, 48, 64)))
 SIZES |= {f"{method}_{depth}": (depth, 4, 128) for method in ("pre", "dlcl") for depth in (4, 12, 24)}
@@ -90,7 +93,8 @@ def test_recipe_is_fairseqs_and_builds_its_model(path: Path, monkeypatch: pytest
     check_recipe(path, read, [])
     parser = options.get_training_parser()
     args = options.parse_args_and_arch(parser, ["DATA", *recipe.to_arguments(read)])
-    model = build_model(convert_namespace_to_omegaconf(args).model, task(dictionary(50)))
+    # A new model would read the checkpoint of a frozen encoder.
+    model = build_model(convert_namespace_to_omegaconf(args).model, task(dictionary(50)), from_checkpoint=True)
     got = (len(model.encoder.layers), len(model.decoder.layers), model.encoder.embed_tokens.embedding_dim)
     assert got == SIZES[path.stem]
 
@@ -106,6 +110,7 @@ def test_every_key_has_a_comment_and_the_file_a_header(path: Path) -> None:
     if path in RECIPES:
         header = [line for line in lines if line.startswith("#")]
         names = [f"scripts/train.sh {path.relative_to(ROOT)}", f"deepnmt train {path.stem} DATA SAVE"]
+        names.append(f"deepnmt train {path.parent.name}/{path.stem} ")
         studies = {"depth": "examples/depth/run.sh", "depth_map": "examples/depth_map/run.sh ten"}
         command = [f"{studies[path.parent.name]} {path.stem}"] if path.parent.name in studies else names
         assert any(name in line for line in header for name in command)
