@@ -6,6 +6,7 @@ from typing import Any
 from deepnmt.options.option_table import Fault, dashed
 
 ARCH, CRITERION, TASK = "dlcl_dual", "dual_supervised", "deep_dual"
+UNSPLIT = "a model of both directions cannot translate; deepnmt split writes a checkpoint of each direction"
 # The loss of a language model in the decoder.
 LANGUAGE_MODEL = "label_smoothed_cross_entropy_lm"
 # Features of both models are projected by one matrix each, and neither model searches in its forward pass.
