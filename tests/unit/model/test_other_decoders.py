@@ -17,6 +17,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq_cli import generate, train
 from support.models import EXAMPLE, build, dictionary, incremental_logits, logits, scramble, task
 from support.restarts import forget
+from support.slow import slow_but
 from support.trainings import binarised_text
 from torch import Tensor
 
@@ -244,7 +245,7 @@ OWN = {
 }
 
 
-@pytest.mark.parametrize("arch", MODELS)
+@pytest.mark.parametrize("arch", slow_but([LSTM], MODELS))
 def test_a_training_and_its_translations(arch: str, data: Path, tmp_path: Path) -> None:
     words = [str(data), "--task=deep_translation", f"--arch={arch}", *COMMON, *OWN[arch], "--cpu", "--num-workers=0"]
     words += ["--optimizer=adam", "--lr=0.01", "--max-epoch=1", "--batch-size=8", f"--save-dir={tmp_path}"]
