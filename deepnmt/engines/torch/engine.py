@@ -27,7 +27,7 @@ from deepnmt.engines.padding import numbers, padded
 from deepnmt.engines.torch.inference_model import PADDING, InferenceModel
 from deepnmt.errors import UserError
 from deepnmt.kernels.malloc import keep_freed_memory
-from deepnmt.kernels.products import WHOLE, obstacle
+from deepnmt.kernels.products import WHOLE
 from deepnmt.kernels.short_attention import REGISTER
 from deepnmt.search.beam import beam_search
 from deepnmt.search.constraints import Forbidden, LengthRange, StepRule
@@ -49,9 +49,6 @@ START = SPECIAL_SYMBOLS.index("<s>")
 def load(folder: ModelFolder, threads: int | None) -> Engine:
     """Return the engine of a model folder. Raises `UserError` if a model cannot be read."""
     weights, paths = folder.weights, model_files(folder.path)
-    if folder.engine != "torch" and obstacle(weights, torch.device("cpu")):
-        # Other engines compute with rounded weights on every processor.
-        weights = "float32"
 
     def whole() -> Engine:
         # here, since it imports fairseq

@@ -57,7 +57,7 @@ def test_an_engine_that_is_not_installed(
     export(Export([checkpoint], data, "onnx", weights, check=0, search=SEARCH), tmp_path / "model")
     expected = Translator.from_checkpoint(checkpoint, data).translate(LINES, beam=3, max_len_b=12)
     without("onnxruntime", monkeypatch)
-    # A machine that could not compute with a torch folder of int8.
+    # A machine without instructions for int8.
     monkeypatch.setattr(products, "_capabilities", dict)
     with caplog.at_level(logging.WARNING):
         translator = Translator(tmp_path / "model")
