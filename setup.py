@@ -78,7 +78,7 @@ setup(
     package_dir={"deepnmt.configs": "configs"},
     package_data={
         "deepnmt": ["py.typed", "pages/*.html", "pages/*.svg", "serving/page/*"],
-        "deepnmt.configs": ["**/*.yaml", "*.txt"],
+        "deepnmt.configs": ["**/*.yaml", "**/*.tsv", "*.txt"],
     },
     python_requires=">=3.11",
     install_requires=[

@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from deepnmt import console
-from deepnmt.text.lines import whole_text
+from deepnmt.text.lines import read_text
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))
@@ -92,7 +92,7 @@ class Row:
         return f"| {self.what} | {self.ratio:.3f} | {self.target} | {self.detail} |"
 
 
-def interleaved(cases: Mapping[str, Step], repetitions: int = 7, warm_up: int = 1) -> dict[str, Timing]:
+def interleaved(cases: Mapping[str, Step], repetitions: int = 3, warm_up: int = 1) -> dict[str, Timing]:
     """Time all cases in turn, in one order and then in the other, so that what else the machine does meets all alike.
 
     Args:
@@ -232,13 +232,12 @@ def main(
     console.use_utf8()
     layout = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=description, formatter_class=layout)
-    parser.add_argument("--repetitions", type=int, help="how often each case is timed (default: 7; 3 with --quick)")
+    parser.add_argument("--repetitions", type=int, default=3, help="how often each case is timed (default: 3)")
     parser.add_argument("--quick", action="store_true", help="the smallest model of each comparison alone")
     parser.add_argument("--threads", type=int, default=2, help="of torch (default: 2)")
     parser.add_argument("--rows", action="store_true", help="print the rows of the table alone")
     add_options(parser)
     options = parser.parse_args()
-    options.repetitions = options.repetitions or (3 if options.quick else 7)
     torch.set_num_threads(options.threads)
     if not options.rows:
         print(header(options.threads))
@@ -263,12 +262,12 @@ def _measure_peak(connection: Any, threads: int, make: Callable[..., Step], argu
 
 
 def _status(name: str) -> int:
-    lines = dict(line.split(":", 1) for line in whole_text(Path("/proc/self/status")).splitlines())
+    lines = dict(line.split(":", 1) for line in read_text(Path("/proc/self/status")))
     return int(lines[name].split()[0]) * 1024
 
 
 def _processor() -> str:
-    for line in whole_text(Path("/proc/cpuinfo")).splitlines():
+    for line in read_text(Path("/proc/cpuinfo")):
         if line.startswith("model name"):
             return " ".join(line.split(":", 1)[1].split())
     return platform.processor()

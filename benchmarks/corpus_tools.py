@@ -157,7 +157,7 @@ def memory_of_session(session: int) -> int:
         try:
             if int(whole_text(process / "stat").rpartition(")")[2].split()[3]) != session:
                 continue
-            lines = whole_text(process / "smaps_rollup").splitlines()
+            lines = whole_text(process / "smaps_rollup").split("\n")
         except OSError:
             continue
         total += sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))

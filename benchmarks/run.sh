@@ -14,11 +14,10 @@ Runs the benchmarks of this folder and prints one table: what is compared, the r
 repetitions, the target, and the medians with their quartiles. Models and sentences are random: nothing has to be
 trained or fetched first. Figures are worth something on a machine that does nothing else.
 
-  BENCHMARK        such as history or tiny_step (default: all but corpus_tools, text_to_data and gpu,
+  BENCHMARK        such as history or tiny_step (default: all but corpus_tools, text_to_data, gpu and plan,
                    which have options of their own)
-  --quick          all but consistency and decoders, with the smallest model of each, each case three times: less than
-                   five minutes
-  --repetitions N  how often each case is timed (default: 7; 3 with --quick)
+  --quick          cross_entropy, engines and tiny_step with the smallest model of each: less than five minutes
+  --repetitions N  how often each case is timed (default: 3)
   --threads N      of torch (default: 2)
 
 example:
@@ -50,10 +49,11 @@ FOLDER=$ROOT/benchmarks
 is_table() {
     [[ -f $FOLDER/$1.py ]] && grep -q '^from common import .*main' "$FOLDER/$1.py"
 }
-if [[ ${#NAMES[@]} -eq 0 ]]; then
+if [[ ${#NAMES[@]} -eq 0 && ${OPTIONS[*]} == *--quick* ]]; then
+    NAMES=(cross_entropy engines tiny_step)
+elif [[ ${#NAMES[@]} -eq 0 ]]; then
     for FILE in "$FOLDER"/*.py; do
         NAME=$(basename "$FILE" .py)
-        [[ ${OPTIONS[*]} != *--quick* || $NAME != @(consistency|decoders) ]] || continue
         ! is_table "$NAME" || NAMES+=("$NAME")
     done
 fi

@@ -115,6 +115,23 @@ def whole(option: str, low: int, high: int) -> Callable[[str], int]:
     return read
 
 
+def wholes(option: str, low: int, high: int) -> Callable[[str], list[int]]:
+    """Return the reader of an option's value; it raises `UserError` unless that is a list as `whole` reads its members.
+
+    The list has commas, and keeps its order.
+    """
+
+    def read(text: str) -> list[int]:
+        try:
+            return [whole(option, low, high)(word) for word in text.split(",")]
+        except UserError:
+            raise UserError(
+                f"{option} must be whole numbers from {low} to {high} with commas between them, but is '{text}'"
+            ) from None
+
+    return read
+
+
 def place(text: str) -> Path:
     """Return the path in an argument. Raises `UserError` for an empty one, which must not mean the current folder."""
     if not text:
@@ -266,8 +283,7 @@ def whole_file(path: Path) -> Iterator[Path]:
         UserError: the path is a device or a pipe, which a file must not replace; or the disk is full or refuses. The
             latter also applies if a library wraps that in an error of its own
     """
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        raise UserError(f"cannot write {path}: must be a file or a new one, but is a device or a pipe")
+    _check_kind(path)
     path = Path(os.path.realpath(path)) if path.is_symlink() else path
     try:
         with building(path) as temporary:
@@ -283,6 +299,23 @@ def whole_file(path: Path) -> Iterator[Path]:
         if cause is None or (isinstance(named, (str, os.PathLike)) and not is_built_as(Path(named), path)):
             raise
         raise UserError(f"cannot write {path}: {cause.strerror or cause}") from error
+
+
+def check_output(path: Path) -> None:
+    """Raise `UserError` if `whole_file` could not write a path, before the work for it begins."""
+    if path.is_dir():
+        raise UserError(f"{path}: must be a file, but is a folder")
+    _check_kind(path)
+    try:
+        with building(Path(os.path.realpath(path))):
+            pass
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _check_kind(path: Path) -> None:
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise UserError(f"cannot write {path}: must be a file or a new one, but is a device or a pipe")
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

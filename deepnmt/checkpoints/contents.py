@@ -152,7 +152,8 @@ def _extra(contents: dict[str, Any]) -> Iterator[str]:
         if extra is not None or "epoch" not in contents:
             yield f"extra_state must be the state of a training beside its model, but is {kind(extra)}"
         return
-    yield from _present(extra, "extra_state.", "previous_training_time", _is_number, "a number of seconds")
+    for key in ("previous_training_time", "processor_seconds"):
+        yield from _present(extra, "extra_state.", key, _is_number, "a number of seconds")
     for key in ("ema", "ema_fp32_params"):
         yield from _present(extra, "extra_state.", key, _are_tensors, "tensors by their names")
     yield from _present(extra, "extra_state.", "best", _is_score, "the best score")

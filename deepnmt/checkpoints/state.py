@@ -5,6 +5,7 @@ Nothing here imports fairseq, so that commands without it can use it too.
 
 from __future__ import annotations
 
+import math
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ BEST = "best"
 BEST_BY = "best_by"
 # Likewise: the identity of dictionaries, codes and text settings, and of the training.
 TRAINED_ON, TRAINING = "trained_on", "training"
+# Likewise: processor time of the training.
+PROCESSOR_SECONDS = "processor_seconds"
 # With --store-ema, fairseq stores one or two further copies of the model under these keys.
 AVERAGES = ("ema", "ema_fp32_params")
 # Place of an exported model's scales, beside "model": as tensors of the model they would be surplus.
@@ -119,6 +122,10 @@ class CheckpointState:
         if seconds is None:
             raise self._missing("extra_state.previous_training_time", "the seconds of training")
         return float(seconds)
+
+    def processor_seconds(self) -> float:
+        """Return the processor seconds of the training; NaN in a checkpoint of an earlier version or of fairseq."""
+        return float(self._extra().get(PROCESSOR_SECONDS, math.nan))
 
     def extra(self, key: str) -> Any:
         """Return a value that the training stores beside its model under a name, or None."""

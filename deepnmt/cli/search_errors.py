@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from deepnmt.console import Parser, as_number, program, whole
+from deepnmt.console import Parser, as_number, program, whole, wholes
 from deepnmt.errors import UserError
 from deepnmt.limits import BEAM
 
@@ -50,10 +50,8 @@ def seconds(text: str) -> float:
 
 
 def beams(text: str) -> list[int]:
-    """Return the beams of a list. Raises `UserError` for any other text."""
-    if not all(word.isascii() and word.isdecimal() and 1 <= int(word) <= BEAM for word in text.split(",")):
-        raise UserError(f"--beams must be numbers from 1 to {BEAM} with commas between them, but is '{text}'")
-    return sorted({int(word) for word in text.split(",")})
+    """Return the beams of a list, in order. Raises `UserError` for any other text."""
+    return sorted({*wholes("--beams", 1, BEAM)(text)})
 
 
 def main(words: Sequence[str] | None = None) -> None:

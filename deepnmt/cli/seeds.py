@@ -3,10 +3,11 @@
 import argparse
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 from deepnmt.cli.train import PLACES
-from deepnmt.console import Parser, program, whole
+from deepnmt.console import Parser, check_output, program, whole, wholes
 from deepnmt.errors import UserError
 from deepnmt.recipe import named_recipes
 
@@ -15,9 +16,12 @@ USAGE = "%(prog)s RECIPE[,RECIPE...] DATA OUT [options] [fairseq-train options]"
 DESCRIPTION = """Train each recipe once for each seed, average its last checkpoints, translate a subset of DATA and
 score it. The table has mean and standard deviation of BLEU over the seeds, and the core hours of the trainings. A
 paired bootstrap over sentences compares each recipe with the first one. The command can be stopped at any moment; run
-it again to resume. Runs with another subset, more seeds or more recipes reuse the trainings in OUT."""
-EPILOG = f"""All other options go to fairseq-train and override the recipes', such as --max-update 1000. OUT gets
-RECIPE/seedN/checkpoints, RECIPE/seedN/SUBSET with the translations, and SUBSET.json with the table.
+it again to resume. Runs with another subset, more seeds, more recipes or another --last reuse the trainings in OUT."""
+EPILOG = f"""All other options go to fairseq-train and override the recipes', such as --max-update 1000. OUT gets a
+folder RECIPE/seedN with the training in checkpoints/. Beside it, updateU.lastN/ has the average of the last N
+checkpoints up to update U, and its translations in SUBSET/. OUT/SUBSET.json has the table.
+
+Core hours are the processor time up to the last checkpoint, the start and validations included.
 
 {PLACES}
 example:
@@ -27,7 +31,7 @@ MOST = 10**6
 
 def numbers(text: str) -> list[int]:
     """Return the seeds of a list. Raises `UserError` for anything else, or a seed that stands twice."""
-    seeds = [whole("--seeds", 1, 2**31 - 1)(word) for word in text.split(",")]
+    seeds = wholes("--seeds", 1, 2**31 - 1)(text)
     if len(set(seeds)) < len(seeds):
         raise UserError(f"--seeds must be different numbers, but is '{text}'")
     return seeds
@@ -59,16 +63,25 @@ def main(words: Sequence[str] | None = None) -> None:
     """Train, translate and compare as a command line says. Exits with the status of a step that fails."""
     given, options = parse(words)
     from deepnmt.runs import seeds  # takes longer than --help may
+    from deepnmt.text.translated_folder import check_data
 
-    results = {
+    runs = {
         name: [
-            seeds.train_and_translate(
-                recipe, given.data, given.out / name / f"seed{seed}", seed, given.last, given.subset, options
-            )
-            for seed in given.seeds
+            seeds.SeedRun(recipe, given.data, given.out / name / f"seed{seed}", seed, options) for seed in given.seeds
         ]
         for name, recipe in given.recipes.items()
     }
-    table = seeds.rows(results)
-    seeds.write(table, given.out / f"{given.subset}.json")
+    # All faults that can be known before the first training, which takes hours.
+    check_data(given.data, given.subset)
+    for run in chain(*runs.values()):
+        run.job.check()
+    for others in [*runs.values()][1:]:
+        others[0].check_options()
+    given.out.mkdir(parents=True, exist_ok=True)
+    table_file = given.out / f"{given.subset}.json"
+    check_output(table_file)
+    table = seeds.rows({
+        name: [run.translations(given.last, given.subset) for run in members] for name, members in runs.items()
+    })  # fmt: skip
+    seeds.write(table, table_file)
     print(seeds.shown(table))

@@ -19,7 +19,7 @@ EPILOG = """SIGTERM ends the server when all requests are answered. SIGHUP reloa
 examples:
   deepnmt serve model
   deepnmt serve de-en en-de --host 0.0.0.0 --api-key-file keys
-  curl -d q='Ein Satz.' -d target=en http://127.0.0.1:5000/translate"""
+  curl --data-urlencode q='Ein Satz.' -d target=en http://127.0.0.1:5000/translate"""
 # Options with whole numbers, and their ranges.
 COUNTS = (
     ("port", 0, 65_535),
@@ -105,9 +105,15 @@ def _seconds(text: str) -> float:
 
 
 def _origin(text: str) -> str:
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.netloc or f"{parts.scheme}://{parts.netloc}" != text:
-        raise UserError(f"--allow-origin must be such as https://example.org, but is '{text}'")
+    try:
+        port = urlsplit(text).port
+    except ValueError:
+        port = 0
+    # Browsers send this form, which is compared as it stands.
+    known = re.fullmatch(r"https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[1-9]\d*)?", text)
+    if not known or port in (0, 443 if text.startswith("https:") else 80):
+        form = "such as https://example.org, in lower case and without the default port"
+        raise UserError(f"--allow-origin must be {form}, but is '{text}'")
     return text
 
 

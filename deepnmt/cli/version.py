@@ -32,7 +32,7 @@ def distribution(*names: str) -> str:
 def processor() -> str:
     """Return the processor's model and its vector instructions, as far as the system reports them."""
     try:
-        lines = whole_text(Path("/proc/cpuinfo"), "replace").splitlines()
+        lines = whole_text(Path("/proc/cpuinfo"), "replace").split("\n")
     except OSError:
         return platform.processor() or platform.machine()
     fields = dict(line.split(":", 1) for line in lines if ":" in line)

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from deepnmt.engines.torch.late_rules import leave_rules_for_later
 from deepnmt.errors import UserError
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def load_engine(folder: ModelFolder, threads: int | None = None) -> Engine:
     def load(engine: str) -> Engine:
         if engine != folder.engine:
             folder.check_torch_weights()
+        if engine == "torch":
+            leave_rules_for_later()
         loaded: Engine = engine_module(engine, "engine").load(folder, threads)
         return loaded
 

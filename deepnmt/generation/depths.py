@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deepnmt import console
-from deepnmt.errors import UserError
 from deepnmt.generation.search_inputs import contents
 from deepnmt.jobs.child_steps import run_step
 from deepnmt.jobs.in_place import InPlace
@@ -37,12 +36,7 @@ def depth_of(tensors: Mapping[str, Any], stack: str) -> int:
 
 def numbers(text: str, stack: str, depth: int) -> list[int]:
     """The values of an option such as `2,3,6`, each from 2 to the depth. Raises `UserError` if they are not."""
-    if not re.fullmatch(r"\d+(,\d+)*", text, re.ASCII):
-        raise UserError(f"--{stack}-every must be numbers such as 2,3,6, but is '{text}'")
-    values = sorted(set(map(int, text.split(","))))
-    if wrong := [value for value in values if not 2 <= value <= depth]:
-        raise UserError(f"--{stack}-every must be from 2 to the depth, {depth}, but has {wrong[0]}")
-    return values
+    return sorted({*console.wholes(f"--{stack}-every", 2, depth)(text)})
 
 
 def models(depths: Mapping[str, int], every: Mapping[str, str]) -> Iterator[dict[str, Any]]:

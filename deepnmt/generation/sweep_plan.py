@@ -32,17 +32,6 @@ REFUSED = ("--nbest", "--subset", "--gen-subset", "--unnormalized", "--length-pe
            "--prune-gap")  # fmt: skip
 
 
-def whole_numbers(option: str, text: str, most: int) -> list[int]:
-    """Return the numbers of an option such as `5,10`. Raises `UserError` unless all are from 1 to `most`."""
-    words = text.split(",")
-    if not all(word.isascii() and word.isdecimal() and len(word) < 10 for word in words):
-        raise UserError(f"{option} must be whole numbers such as 5,10, but is '{text}'")
-    numbers = sorted(set(map(int, words)))
-    if wrong := [number for number in numbers if not 1 <= number <= most]:
-        raise UserError(f"{option} must be from 1 to {most}, but has {wrong[0]}")
-    return numbers
-
-
 def penalties(text: str) -> list[float]:
     """Return the numbers of --lenpen. Raises `UserError` if one is too large, or is no number."""
     values = sorted({console.as_number(word) for word in text.split(",")})
@@ -71,13 +60,16 @@ def job_of(out: Path, save: Path, data: Path, texts: Sequence[str], options: lis
     """
     from deepnmt.checkpoints.averaging import find_checkpoints
 
+    def numbers(option: str, text: str, most: int) -> list[int]:
+        return sorted({*console.wholes(option, 1, most)(text)})
+
     last, beam, lenpen = texts
     checkpoints = find_checkpoints(save)
     if not checkpoints:
         raise UserError(f"{save}: contains no checkpoints")
     there = len(checkpoints)
-    lasts = whole_numbers("--last", last, there) if last else [number for number in DEFAULT if number <= there]
-    searches = {"last": lasts, "beam": whole_numbers("--beam", beam, BEAM), "lenpen": penalties(lenpen)}
+    lasts = numbers("--last", last, there) if last else [number for number in DEFAULT if number <= there]
+    searches = {"last": lasts, "beam": numbers("--beam", beam, BEAM), "lenpen": penalties(lenpen)}
     files = [f"{path.name} of update {number}, {size_and_time(path)}" for number, path in checkpoints.items()]
     settings = {
         "checkpoints": [os.path.realpath(save), *files],

@@ -25,8 +25,8 @@ class InPlace(Job):
         told: further entries of the record, which may differ from start to start
         late: prefixes of the keys that earlier versions did not record
         called: names for keys with values that mean nothing to a reader
-        worth: files; a folder without any of them may be begun with any options. If files are named, a folder without a
-            record is accepted unchanged
+        worth: files, by names or patterns; a folder without any of them may be begun with any options. If files are
+            named, a folder without a record is accepted unchanged
         lock: name of the lock's file
     """
 
@@ -45,7 +45,7 @@ class InPlace(Job):
 
     def has_worth(self) -> bool:
         """Return whether the folder has a file that is worth something."""
-        return any((self.out / name).exists() for name in self.worth)
+        return any(next(self.out.glob(name), None) for name in self.worth)
 
     @contextmanager
     def begun(self) -> Iterator[Path]:

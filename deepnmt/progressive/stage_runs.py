@@ -32,7 +32,7 @@ from deepnmt.recipe import to_arguments
 from deepnmt.text.columns import in_columns
 from deepnmt.text.data_folder import check_dictionaries, check_subset, check_texts
 from deepnmt.text.data_record import identity_of_data
-from deepnmt.text.lines import whole_text
+from deepnmt.text.lines import read_text, whole_text
 from deepnmt.text.record import CONTENTS, difference, write_record
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.training_data import check_named_data
@@ -256,7 +256,7 @@ def run(recipe: Path, data: str, save: Path, options: Sequence[str]) -> None:
                 print(f"stage {stage.number} of {len(stages)} is done: {save / stage.name}", flush=True)
             else:
                 run_stage(stage, before, data, save, options)
-        rows = [line.split("\t") for line in whole_text(save / TABLE).splitlines()]
+        rows = [line.split("\t") for line in read_text(save / TABLE)]
     print("\n".join(in_columns(rows)))
     print(f"{save} is ready")
 

@@ -45,7 +45,7 @@ def heading(path: Path) -> str:
 
 
 def _comment(path: Path) -> Iterator[str]:
-    for line in whole_text(path).splitlines():
+    for line in whole_text(path).split("\n"):
         text = line.removeprefix("#").strip()
         if not line.startswith("#") or not text:
             return

@@ -42,12 +42,8 @@ def options_of(words: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def begin(recipe: Path, data: str, save: Path, words: Sequence[str]) -> None:
-    """Write the note, or see that a training that has left a checkpoint was begun with the same, as far as is known.
-
-    Raises:
-        UserError: it was not, or is still running
-    """
+def described(recipe: Path, data: str, words: Sequence[str]) -> dict[str, Any]:
+    """Return the fields of `InPlace` for a training: its recipe, data and options."""
     options = DEFAULTS | options_of([*to_arguments(read_recipe(recipe)), *words])
     said = {DATA: data} | {name: value for name, value in options.items() if name not in ENDS | TOLD | KEPT}
     # Places may change; their contents may not.
@@ -58,8 +54,16 @@ def begin(recipe: Path, data: str, save: Path, words: Sequence[str]) -> None:
         if all(path.is_file() for path in paths):
             values[name] = ":".join(map(sha256, paths))
     called = {name: f"another {name}" for name in (DATA, *CHECKPOINTS)}
-    more: dict[str, Any] = {"told": {"said": said}, "called": called, "worth": (LAST,), "lock": LOCK}
-    with InPlace("deepnmt train", save, NOTE, {"values": values}, **more).begun():
+    return {"made_with": {"values": values}, "told": {"said": said}, "called": called}
+
+
+def begin(recipe: Path, data: str, save: Path, words: Sequence[str]) -> None:
+    """Write the note, or see that a training that has left a checkpoint was begun with the same, as far as is known.
+
+    Raises:
+        UserError: it was not, or is still running
+    """
+    with InPlace("deepnmt train", save, NOTE, worth=(LAST,), lock=LOCK, **described(recipe, data, words)).begun():
         pass
 
 

@@ -14,10 +14,11 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from deepnmt.console import check_output, whole_file
 from deepnmt.errors import UserError
 from deepnmt.jobs.child_steps import module
 from deepnmt.text.columns import in_columns
@@ -25,6 +26,7 @@ from deepnmt.text.columns import in_columns
 Costs = dict[int, dict[str, float]]
 # Quantities of a probe that change with depth.
 BY_DEPTH = ("parameters", "optimizer", "rest", "memory", "seconds", "processor seconds", "validation")
+UPDATES = 10
 GIB, HOUR = 2**30, 3600
 ERROR = "deepnmt plan: error: "
 
@@ -39,23 +41,59 @@ def depths_to_run(depths: Sequence[int]) -> list[int]:
     return sorted({lowest, deepest if middle == lowest else middle})
 
 
-def growth(recipe: Path, data: str, options: Sequence[str]) -> float:
-    """Return the bytes by which a training grows, at a depth of 1; NaN if the recipe cannot have a single layer."""
-    try:
-        return probe(recipe, data, 1, options, "growth")["growth"]
-    except UserError:
-        return math.nan
+class Plan(NamedTuple):
+    """The costs of a training at several depths.
+
+    Attributes:
+        costs: quantities at each depth
+        measured: depths with updates of their own; the others lie on the line through these
+        note: reason why the growth of the process is unknown; empty: it is known, or does not count
+    """
+
+    costs: Costs
+    measured: list[int]
+    note: str = ""
+
+
+def plan(recipe: Path, data: str, depths: Sequence[int], options: Sequence[str], gpu: str = "") -> Plan:
+    """Measure a few updates at one or two depths.
+
+    Args:
+        recipe: YAML file
+        data: data folder
+        depths: numbers of encoder layers; none: the recipe's own
+        options: of fairseq-train
+        gpu: GPU to estimate for, by name or numbers; empty: this machine
+
+    Raises:
+        UserError: a training of the recipe would fail
+    """
+    what = gpu or "costs"
+    if depths:
+        measured = {depth: probe(recipe, data, depth, options, what) for depth in depths_to_run(depths)}
+    else:
+        own = probe(recipe, data, None, options, what)
+        depths = [int(own["encoder layers"])]
+        measured = {depths[0]: own}
+    growth, note = 0.0, ""
+    if not gpu:
+        try:
+            growth = probe(recipe, data, 1, options, "growth")["growth"]
+        except UserError as error:
+            note = str(error).splitlines()[0]
+    return Plan(costs(measured, depths, growth), list(measured), note)
 
 
 def probe(recipe: Path, data: str, depth: int | None, options: Sequence[str], what: str = "costs") -> dict[str, float]:
     """Return the measurements of `update_probe` at a depth, or at the recipe's own. Raises `UserError` if it fails."""
     layers = [] if depth is None else [f"--encoder-layers={depth}"]
+    hidden = {} if what in ("costs", "growth") else {"CUDA_VISIBLE_DEVICES": ""}
     with TemporaryDirectory() as folder:
         result = Path(folder) / "result.json"
         words = [what, recipe, data, result, *options, *layers]
         done = subprocess.run(
             module("deepnmt.runs.update_probe", words),
-            env={"MALLOC_MMAP_THRESHOLD_": str(2**17), **os.environ},
+            env={"MALLOC_MMAP_THRESHOLD_": str(2**17), **os.environ, **hidden},
             capture_output=True,
             encoding="utf-8",
             errors="replace",
@@ -63,8 +101,10 @@ def probe(recipe: Path, data: str, depth: int | None, options: Sequence[str], wh
         )
         if not result.is_file():
             said = [line.removeprefix(ERROR) for line in done.stderr.splitlines() if line.startswith(ERROR)]
-            last = (done.stderr.strip().splitlines() or [f"status {done.returncode}, perhaps for lack of memory"])[-1]
-            raise UserError(*(said or [f"an update at {depth or 'own'} layers failed: {last}"]))
+            lines = done.stderr.strip().splitlines() if done.returncode > 0 else []
+            last = [f"status {done.returncode}, perhaps for lack of memory", *lines][-1]
+            where = "at the recipe's depth" if depth is None else f"at a depth of {depth}"
+            raise UserError(*(said or [f"updates {where} failed: {last}"]))
         found: dict[str, float] = json.loads(result.read_bytes())
     return found
 
@@ -101,23 +141,27 @@ def largest_batch(cost: Mapping[str, float]) -> int:
     return int(cost["max tokens"] * room / max(1.0, cost["memory"] - cost["rest"]))
 
 
-def table(found: Costs, measured: Sequence[int]) -> list[str]:
-    """Return the lines of a table, a depth each."""
-    rows = [["layers", "parameters", "memory", "optimizer", "s/update", "core s", "hours", "max-tokens", "from"]]
-    for depth, cost in found.items():
+def table(plan: Plan, source: str = f"{UPDATES} updates") -> list[str]:
+    """Return the lines of a table, a depth each; `source` is where the measured depths come from."""
+    rows = [["layers", "parameters", "memory", "optimizer", "s/update", "core s", "epoch", "hours", "max-tokens",
+             "from"]]  # fmt: skip
+    for depth, cost in plan.costs.items():
         time, tokens = hours(cost), largest_batch(cost)
         rows.append([
-            str(depth), f"{cost['parameters'] / 1e6:.2f}M", f"{cost['memory'] / GIB:.2f} GiB",
-            f"{cost['optimizer'] / GIB:.3f} GiB", f"{cost['seconds']:.3f}", f"{cost['processor seconds']:.3f}",
+            str(depth), f"{cost['parameters']:,.0f}", f"{cost['memory'] / GIB:.2f} GiB",
+            f"{cost['optimizer'] / GIB:.3f} GiB", f"{cost['seconds']:.3f}",
+            f"{cost['processor seconds']:.3f}" if cost["processor seconds"] else "-", f"{cost['updates an epoch']:.0f}",
             f"{time:.2f}" if math.isfinite(time) else "-", str(tokens) if tokens else "-",
-            "10 updates" if depth in measured else "line",
+            source if depth in plan.measured else "line",
         ])  # fmt: skip
     return list(in_columns(rows))
 
 
-def formula(found: Costs, measured: Sequence[int]) -> list[str]:
-    """Return the lines that the table's extrapolated figures lie on."""
-    low, high = min(measured), max(measured)
+def formula(plan: Plan) -> list[str]:
+    """Return the lines that the table's extrapolated figures lie on; none for a single depth."""
+    found, low, high = plan.costs, min(plan.measured), max(plan.measured)
+    if low == high:
+        return []
     lines = []
     for name, unit, size in (("memory", "GiB", GIB), ("seconds", "s/update", 1)):
         slope = (found[high][name] - found[low][name]) / (high - low) / size
@@ -125,19 +169,24 @@ def formula(found: Costs, measured: Sequence[int]) -> list[str]:
     return lines
 
 
-def picture(found: Costs, measured: Sequence[int], path: Path) -> None:
-    """Draw seconds and memory over depth as a PNG or SVG file, measured depths filled."""
-    from matplotlib.figure import Figure
+def check_picture(path: Path) -> None:
+    """Raise `UserError` if a picture could not be written, or `ImportError` without matplotlib."""
+    import matplotlib  # noqa: F401
 
-    from deepnmt.console import whole_file
+    check_output(path)
+
+
+def picture(plan: Plan, path: Path) -> None:
+    """Draw seconds and memory over depth as a PNG, SVG or PDF file, measured depths filled."""
+    from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.2, 2.8), layout="constrained")
     panels: Any = figure.subplots(1, 2)
     for panel, name, label, size in zip(panels, ("seconds", "memory"), ("seconds an update", "memory, GiB"), (1, GIB)):
-        values = {depth: cost[name] / size for depth, cost in found.items()}
+        values = {depth: cost[name] / size for depth, cost in plan.costs.items()}
         panel.plot(list(values), list(values.values()), color="#0072b2", linewidth=1)
         for depth, value in values.items():
-            fill = "#0072b2" if depth in measured else "white"
+            fill = "#0072b2" if depth in plan.measured else "white"
             panel.plot(depth, value, "o", color="#0072b2", markerfacecolor=fill)
         panel.set_xlabel("encoder layers")
         panel.set_ylabel(label)

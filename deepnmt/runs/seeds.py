@@ -1,36 +1,118 @@
 """Trainings of several recipes with several seeds, and one table of their scores.
 
-    OUT/RECIPE/seedN/checkpoints/   the training, and average.pt
-    OUT/RECIPE/seedN/core_seconds   processor seconds of each start of the training, a line each
-    OUT/RECIPE/seedN/SUBSET/        its translations, scores.json, and the average's checksum, average.json
-    OUT/SUBSET.json                 the table
+    OUT/RECIPE/seedN/seed.json         what the training was begun with: recipe, data, options
+    OUT/RECIPE/seedN/checkpoints/      the training
+    OUT/RECIPE/seedN/updateU.lastN/    average.pt of the last N checkpoints, up to update U
+    OUT/RECIPE/seedN/updateU.lastN/SUBSET/   its translations, with scores.json
+    OUT/SUBSET.json                    the table
 
 Scores of a recipe are a mean and a standard deviation over seeds. Two recipes are compared by a paired bootstrap
 (Koehn 2004) of the mean over seeds: each sample draws sentences, the same for all trainings. It says whether other
 sentences could reverse the difference; whether other seeds could, the standard deviations say.
 """
 
-import resource
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import math
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from sacrebleu.metrics.bleu import BLEU
 
-from deepnmt.checkpoints.averaging import find_checkpoints
+from deepnmt.checkpoints.averaging import LAST, find_checkpoints
+from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
-from deepnmt.jobs.child_steps import module, run_process, run_step
-from deepnmt.reranking.bleu_statistics import Array, BleuStatistics, corpus_bleu
+from deepnmt.jobs.child_steps import module, run_step
+from deepnmt.jobs.in_place import InPlace
+from deepnmt.runs.begun import described
 from deepnmt.text.columns import in_columns
-from deepnmt.text.corpus_scores import FILE, TOKENISED, facts, read_pair
-from deepnmt.text.languages import bleu_tokenizer
-from deepnmt.text.lines import whole_text
-from deepnmt.text.record import read_record, sha256, write_record
-from deepnmt.text.token_bleu import TokenBleu
+from deepnmt.text.corpus_scores import FILE, main_bleu, main_score
+from deepnmt.text.record import read_record, write_record
 
 SAMPLES = 1000
-AVERAGE, CORE_SECONDS, TRANSLATED = "average.pt", "core_seconds", "average.json"
+RECORD, CHECKPOINTS, AVERAGE, AVERAGES = "seed.json", "checkpoints", "average.pt", "update*.last*"
+Array = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class SeedRun:
+    """A training of a recipe with a seed, in a folder of its own.
+
+    Attributes:
+        recipe: YAML file
+        data: data folder
+        folder: OUT/RECIPE/seedN
+        seed: number
+        options: of fairseq-train
+    """
+
+    recipe: Path
+    data: Path
+    folder: Path
+    seed: int
+    options: Sequence[str]
+
+    @property
+    def words(self) -> list[str]:
+        """The options of the training, with its seed."""
+        return ["--seed", str(self.seed), *self.options]
+
+    @cached_property
+    def job(self) -> InPlace:
+        """The job, which holds the folder and refuses another recipe, DATA or option."""
+        worth = (f"{CHECKPOINTS}/{LAST}", AVERAGES)
+        about = described(self.recipe, str(self.data), self.words)
+        return InPlace("deepnmt seeds", self.folder, RECORD, worth=worth, **about)
+
+    def check_options(self) -> None:
+        """Exit with status 2 if fairseq-train would refuse the options, unless the training has begun."""
+        if not self.job.has_worth():
+            command = module("deepnmt.recipe", [self.recipe, *self.words])
+            if status := subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
+                sys.exit(status)
+
+    def translations(self, last: int, subset: str) -> Path:
+        """Train, average, translate and score, as far as this is not done, and return the folder of translations.
+
+        Exits with the status of a step that fails.
+
+        Args:
+            last: number of last checkpoints to average; if there are fewer, all of them
+            subset: subset to translate
+        """
+        save = self.folder / CHECKPOINTS
+        with self.job.begun():
+            run_step("train", self.recipe, self.data, save, *self.words)
+            updates = list(find_checkpoints(save))
+            if not updates:
+                raise UserError(f"{save}: contains no checkpoints")
+            last = min(len(updates), last)
+            place = self.folder / f"update{updates[-1]}.last{last}"
+            average, result = place / AVERAGE, place / subset
+            if not (result / FILE).is_file():
+                place.mkdir(exist_ok=True)
+                if not average.is_file():
+                    run_step("average", save, average, "--last", last)
+                run_step("generate", average, self.data, result, "--subset", subset)
+                run_step("score", result)
+        return result
+
+
+def core_hours(folder: Path) -> float:
+    """Return the core hours of the training in OUT/RECIPE/seedN; NaN if an earlier version has begun it."""
+    newest = [*find_checkpoints(folder / CHECKPOINTS).values()][-1:]
+    return sum(CheckpointState.of(path, numbers=False).processor_seconds() for path in newest) / 3600
+
+
+def scores(folder: Path) -> dict[str, float]:
+    """Return BLEU by subset in OUT/RECIPE/seedN, of the average with the latest update."""
+    averages = sorted(folder.glob(AVERAGES), key=lambda place: int(place.name.split(".")[0].removeprefix("update")))
+    return {path.parent.name: main_score(path) for place in averages for path in sorted(place.glob(f"*/{FILE}"))}
 
 
 class Row(NamedTuple):
@@ -57,110 +139,83 @@ class Row(NamedTuple):
     @property
     def deviation(self) -> float:
         """The sample's standard deviation over seeds; NaN for one seed."""
-        return float(np.std(self.scores, ddof=1)) if len(self.scores) > 1 else float("nan")
+        return float(np.std(self.scores, ddof=1)) if len(self.scores) > 1 else math.nan
 
 
-def train_and_translate(
-    recipe: Path, data: Path, folder: Path, seed: int, last: int, subset: str, options: Sequence[str]
-) -> Path:
-    """Train, average, translate and score, as far as this has not been done, and return the folder of translations.
+class Scored(NamedTuple):
+    """Translations of the same sentences by a recipe's trainings.
 
-    The average, which takes seconds, is always made. Translations of another average are made again.
-
-    Exits with the status of a step that fails.
+    Attributes:
+        metric: of `deepnmt score`
+        statistics: sacrebleu's, of the sentences of each seed, seeds x N x 10
+        references: of all of them
     """
-    save, result = folder / "checkpoints", folder / subset
-    words = [recipe, data, save, "--seed", str(seed), *options]
-    if status := run_process(module("deepnmt.runs.begun", words)):
-        raise SystemExit(status)
-    with core_seconds(folder / CORE_SECONDS):
-        run_step("train", *words)
-    average, record = save / AVERAGE, result / TRANSLATED
-    run_step("average", save, average, "--last", min(len(find_checkpoints(save)), last))
-    made_with = {"average": sha256(average)}
-    if not record.is_file() or read_record(record) != made_with:
-        run_step("generate", average, data, result, "--subset", subset)
-        run_step("score", result)
-        write_record(record, made_with)
-    return result
+
+    metric: BLEU
+    statistics: Array
+    references: Sequence[str]
+
+    @classmethod
+    def of(cls, folders: Sequence[Path]) -> "Scored":
+        """Return the translations in folders of `deepnmt generate`. Raises `UserError` if their references differ."""
+        found = [cls._of_folder(folder) for folder in folders]
+        for folder, each in zip(folders, found):
+            if each.references != found[0].references:
+                raise UserError(f"{folder}: must have the references of all other translations, but has others")
+        return found[0]._replace(statistics=np.concatenate([each.statistics for each in found]))
+
+    @classmethod
+    def _of_folder(cls, folder: Path) -> "Scored":
+        metric, (translations, references) = main_bleu(folder)
+        statistics = metric._extract_corpus_statistics(translations, [references])
+        return cls(metric, np.array([statistics]), references)
+
+    def bleu(self, counts: Array | None = None) -> list[float]:
+        """Return BLEU of each seed, of all sentences, or of a sample that has each sentence `counts` times, N."""
+        sums = self.statistics.sum(axis=1) if counts is None else np.einsum("n,snk->sk", counts, self.statistics)
+        return [self.metric._compute_score_from_stats(each).score for each in sums.tolist()]
 
 
-@contextmanager
-def core_seconds(path: Path) -> Iterator[None]:
-    """Append the processor seconds of the processes that end meanwhile to a file."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    try:
-        yield
-    finally:
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        with path.open("a", encoding="utf-8") as file:
-            file.write(f"{seconds:.1f}\n")
-
-
-def core_hours(folder: Path) -> float:
-    """Return the core hours of the training that the translations in a folder are of."""
-    return sum(map(float, whole_text(folder.parent / CORE_SECONDS).split())) / 3600
-
-
-def statistics_of(folder: Path) -> Array:
-    """Return the BLEU statistics of the sentences of a folder of translations, N x 10, untokenised if it can be."""
-    language, lowercase = facts(folder, None, False)
-    if (folder / f"ref.{language}").exists():
-        counted = BleuStatistics(bleu_tokenizer(language), lowercase)
-        texts = read_pair(folder / f"hyp.{language}", folder / f"ref.{language}")
-    else:
-        counted, tokens = BleuStatistics("none", False), TokenBleu(language)
-        sides = read_pair(folder / f"hyp.tok.{language}", folder / f"ref.tok.{language}")
-        first, second = ([" ".join(tokens.words(line)) for line in side] for side in sides)
-        texts = first, second
-    return np.array([counted(*pair) for pair in zip(*texts)])
-
-
-def score_of(folder: Path) -> float:
-    """Return BLEU of a folder of translations, tokenised BLEU where there is no other."""
-    scores = read_record(folder / FILE)
-    return float(scores.get("BLEU", scores[TOKENISED])["score"])
-
-
-def bootstrap(first: Array, second: Array, samples: int = SAMPLES, seed: int = 12345) -> tuple[float, float]:
+def bootstrap(first: Scored, second: Scored, samples: int = SAMPLES, seed: int = 12345) -> tuple[float, float]:
     """Return the difference of two recipes' mean BLEU, the second's less the first's, and its p value.
 
     With one seed each, p is sacrebleu's. It is the share of samples whose difference, without its sign, exceeds the
-    samples' mean by more than the whole difference. Both numbers of the share count one more.
+    samples' mean by more than the whole difference. Both numbers of the share count one more. Where no sample differs,
+    p is 1.
 
     Args:
-        first, second: statistics of the sentences of each seed, seeds x N x 10; seeds may differ in number
+        first, second: translations of the same sentences; seeds may differ in number
         samples: draws of N sentences
         seed: of the draws; the default is sacrebleu's
+
+    Raises:
+        UserError: their references differ
     """
-    number = first.shape[1]
-    if number != second.shape[1]:
-        raise UserError(f"translations must be of the same sentences, but are of {number} and {second.shape[1]}")
+    if first.references != second.references:
+        raise UserError("translations of both recipes must have the same references, but have others")
+    number = len(first.references)
 
-    def difference(weights: Array) -> float:
-        of = [corpus_bleu(np.einsum("n,snk->sk", weights, side)).mean() for side in (first, second)]
-        return float(of[1] - of[0])
+    def difference(counts: Array | None = None) -> float:
+        return float(np.mean(second.bleu(counts)) - np.mean(first.bleu(counts)))
 
-    whole = difference(np.ones(number))
+    whole = difference()
     draws = np.random.default_rng(seed).choice(number, size=(samples, number), replace=True)
-    counts = (np.bincount(draw, minlength=number).astype(np.float64) for draw in draws)
-    found = np.abs([difference(weights) for weights in counts])
+    found = np.abs([difference(np.bincount(draw, minlength=number)) for draw in draws])
+    if not found.any():
+        return whole, 1.0
     return whole, (int((found - found.mean() > abs(whole)).sum()) + 1) / (samples + 1)
 
 
 def rows(results: Mapping[str, Sequence[Path]]) -> list[Row]:
     """Return the table of the folders of translations of each recipe; all are compared with the first one."""
     found: list[Row] = []
-    baseline: Array | None = None
+    baseline: Scored | None = None
     for recipe, folders in results.items():
-        scores, hours = tuple(map(score_of, folders)), sum(map(core_hours, folders))
-        statistics = np.stack([statistics_of(folder) for folder in folders])
-        if baseline is None:
-            baseline = statistics
-            found.append(Row(recipe, scores, hours))
-        else:
-            found.append(Row(recipe, scores, hours, *bootstrap(baseline, statistics)))
+        hours = sum(core_hours(folder.parents[1]) for folder in folders)
+        scored = Scored.of(folders)
+        scores = tuple(scored.bleu())
+        found.append(Row(recipe, scores, hours, *(bootstrap(baseline, scored) if baseline else ())))
+        baseline = baseline or scored
     return found
 
 
@@ -173,11 +228,25 @@ def shown(table: Sequence[Row]) -> str:
             row.recipe, str(len(row.scores)), f"{row.mean:.2f}",
             f"{row.deviation:.2f}" if len(row.scores) > 1 else "-",
             f"{row.difference:+.2f}" if known else "-", f"{row.p:.3f}" if known else "-",
-            f"{row.hours:.2f}", " ".join(f"{score:.2f}" for score in row.scores),
+            "-" if math.isnan(row.hours) else f"{row.hours:.2f}", " ".join(f"{score:.2f}" for score in row.scores),
         ])  # fmt: skip
     return "\n".join(in_columns(lines))
 
 
+def read(path: Path) -> list[Row]:
+    """Return a table that `write` has written. Raises `UserError` if it has not."""
+    try:
+        return [
+            Row(name, tuple(map(float, row["scores"])), float(row["hours"] or math.nan), row["difference"], row["p"])
+            for name, row in read_record(path).items()
+        ]
+    except (KeyError, TypeError, ValueError):
+        raise UserError(f"{path}: must be a table of deepnmt seeds, but is not") from None
+
+
 def write(table: Sequence[Row], path: Path) -> None:
-    """Write the table as JSON."""
-    write_record(path, {row.recipe: {**row._asdict(), "mean": row.mean} for row in table})
+    """Write the table as JSON, with null for unknown hours."""
+    write_record(path, {
+        row.recipe: {**row._asdict(), "mean": row.mean, "hours": None if math.isnan(row.hours) else row.hours}
+        for row in table
+    })  # fmt: skip

@@ -129,7 +129,10 @@ def become_fairseq_train(prepare: Callable[[], None]) -> NoReturn:
     run(prepare, launch.PROGRAM)
     # fairseq-train ends at once on SIGTERM.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    sys.exit(cli_main())
+    status = cli_main()
+    # The exit takes a moment, in which Ctrl-C would print a traceback and change nothing.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sys.exit(status)
 
 
 def main() -> None:

@@ -1,10 +1,11 @@
 """Measure a few updates of a training: a process of its own, whose peak of memory is the training's.
 
-    python -m deepnmt.runs.update_probe costs|growth RECIPE DATA RESULT.json [options of fairseq-train]
+    python -m deepnmt.runs.update_probe costs|growth|GPU RECIPE DATA RESULT.json [options of fairseq-train]
 
 The process is fairseq-train's up to its first update. For the costs, its ten updates have chosen batches of the first
 epoch. Two have the largest need for memory, one warms up, and the sizes of the other seven represent all batches. The
-last step is a part of a validation.
+last step is a part of a validation. For a GPU that is not there, `gpu_estimate` counts the operations of the same
+updates.
 
 A process on the CPU grows as batches of new sizes come, since oneDNN keeps the code that it compiles for each size.
 Sizes are the same in all layers, and so is the growth. From the 10th to the 60th update, 4 layers grew by 128 MiB and
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +42,12 @@ import deepnmt
 from deepnmt.fairseq_patches.checks import training_checks
 from deepnmt.kernels.malloc import keep_freed_memory
 from deepnmt.recipe.arguments import training_arguments
+from deepnmt.runs.cost_by_depth import UPDATES
+from deepnmt.runs.gpu_estimate import FIXED, GIB, Gpu, OperationCount, read_gpu
 from deepnmt.text.lines import whole_text
 from deepnmt.text.training_data import check_named_data
 
-UPDATES, LARGEST, WARM = 10, 2, 1
+LARGEST, WARM = 2, 1
 GROWING = 200
 SETTING = "MALLOC_MMAP_THRESHOLD_"  # read by glibc at the start of the process
 VALIDATION_BATCHES = 5
@@ -85,12 +89,13 @@ def sizes_of(batches: Sequence[Batch], lengths: np.ndarray) -> tuple[np.ndarray,
 def measured(cfg: Any, trainer: Any, task: Any, epoch: Any) -> dict[str, float]:
     """Make the updates, and return seconds, bytes and counts. It takes the arguments of fairseq's `train`."""
     rest = bytes_in_use(trainer)
-    reached, sizes, ends, updates = reached_batches(cfg, epoch)
-    chosen = chosen_batches(*sizes, cfg.optimization.update_freq[0])
+    each = cfg.optimization.update_freq[0]
+    reached, sizes = reached_batches(cfg, epoch)
+    found = facts(cfg, trainer, epoch)
     times: list[list[float]] = []
     memory = 0
     start = clock(trainer)
-    for samples in updates_of([reached[number] for number in chosen], cfg, trainer, epoch):
+    for samples in updates_of([reached[number] for number in chosen_batches(*sizes, each)], cfg, trainer, epoch):
         trainer.train_step(samples)
         end = clock(trainer)
         times.append([now - before for now, before in zip(end, start)])
@@ -102,29 +107,77 @@ def measured(cfg: Any, trainer: Any, task: Any, epoch: Any) -> dict[str, float]:
             end = clock(trainer)
         start = end
     wall, processor = np.mean(times[LARGEST + WARM :], axis=0)
-    validation = validation_seconds(cfg, trainer)
-    parameters = list(trainer.model.parameters())
-    weights = sum(each.numel() * each.element_size() for each in parameters)
-    optimizer = sum(tensor.numel() * tensor.element_size() for tensor in state_tensors(trainer.optimizer))
+    validation, (start, _) = 0.0, clock(trainer)
+    for sample, number in validation_batches(cfg, trainer):
+        trainer.valid_step(sample)
+        end, _ = clock(trainer)
+        validation += (end - start) * number
+        start = end
+    optimizer = optimizer_bytes(trainer)
+    weights = sum(each.numel() * each.element_size() for each in trainer.model.parameters())
     return {
-        "encoder layers": cfg.model.encoder_layers,
-        "parameters": sum(each.numel() for each in parameters),
+        **found,
         "optimizer": optimizer,
         "rest": rest + weights + optimizer,  # the gradients have the size of the weights
         "memory": memory,
         "available": available(trainer),
-        "max tokens": cfg.dataset.max_tokens or 0,
         "seconds": float(wall),
         "processor seconds": float(processor),
-        "updates": ends,
         "validation": validation,
+    }
+
+
+def estimated(gpu: Gpu, cfg: Any, trainer: Any, task: Any, epoch: Any) -> dict[str, float]:
+    """Make the updates, and return estimates of the same quantities on a GPU, by the formulas of `gpu_estimate`."""
+    each = cfg.optimization.update_freq[0]
+    reached, sizes = reached_batches(cfg, epoch)
+    found = facts(cfg, trainer, epoch)
+    chosen = chosen_batches(*sizes, each)
+    # The optimizer makes its state in the first one.
+    updates = iter(updates_of([reached[number] for number in chosen[:each] + chosen], cfg, trainer, epoch))
+    trainer.train_step(next(updates))
+    counts = []
+    for samples in updates:
+        with OperationCount() as count:
+            trainer.train_step(samples)
+        counts.append(count)
+    validation = 0.0
+    for sample, number in validation_batches(cfg, trainer):
+        with OperationCount() as count:
+            trainer.valid_step(sample)
+        validation += gpu.seconds(count.operations) * number
+    optimizer = optimizer_bytes(trainer)
+    fixed = FIXED * found["parameters"] + optimizer
+    return {
+        **found,
+        "optimizer": optimizer,
+        "rest": fixed + 2 * found["parameters"],  # gradients in FP16
+        "memory": fixed + max(count.peak for count in counts[:LARGEST]),
+        "available": gpu.memory * GIB,
+        "seconds": float(np.mean([gpu.seconds(count.operations) for count in counts[LARGEST + WARM :]])),
+        "processor seconds": 0.0,
+        "validation": validation,
+    }
+
+
+def facts(cfg: Any, trainer: Any, epoch: Any) -> dict[str, float]:
+    """Return the counts of a training that nothing has to be run for."""
+    batches, ends = first_epoch(cfg, epoch)
+    updates = -(-len(batches) // cfg.optimization.update_freq[0])
+    return {
+        "encoder layers": cfg.model.encoder_layers,
+        "parameters": sum(each.numel() for each in trainer.model.parameters()),
+        "pairs": len(epoch.dataset),
+        "max tokens": cfg.dataset.max_tokens or 0,
+        "updates": ends,
+        "updates an epoch": updates,
         "validations": validations(cfg.dataset, ends, updates),
     }
 
 
 def grown(cfg: Any, trainer: Any, task: Any, epoch: Any) -> dict[str, float]:
     """Return the bytes by which many updates have exceeded the peak of the largest batches at the start."""
-    reached, sizes, *_ = reached_batches(cfg, epoch)
+    reached, sizes = reached_batches(cfg, epoch)
     each = cfg.optimization.update_freq[0]
     largest = [reached[number] for number in largest_batches(*sizes, each)]
     peaks = []
@@ -134,18 +187,19 @@ def grown(cfg: Any, trainer: Any, task: Any, epoch: Any) -> dict[str, float]:
     return {"growth": peaks[-1] - peaks[LARGEST - 1]}
 
 
-def reached_batches(cfg: Any, epoch: Any) -> tuple[list[Batch], tuple[np.ndarray, np.ndarray], int, int]:
-    """Return the batches of the first epoch that a training reaches, their sizes, and numbers of updates.
-
-    The first number is of the training, as `ends_of` returns it; the second is of an epoch.
-    """
+def first_epoch(cfg: Any, epoch: Any) -> tuple[list[Batch], int]:
+    """Return the batches of the first epoch, and the updates of the training; see `ends_of`."""
     batches = epoch.ordered_batches(1, False, True)
-    each = cfg.optimization.update_freq[0]
-    ends = ends_of(cfg.optimization, len(batches), each)
-    reached = batches[: ends * each or None]
+    return batches, ends_of(cfg.optimization, len(batches), cfg.optimization.update_freq[0])
+
+
+def reached_batches(cfg: Any, epoch: Any) -> tuple[list[Batch], tuple[np.ndarray, np.ndarray]]:
+    """Return the batches of the first epoch that a training comes to, and their sizes."""
+    batches, ends = first_epoch(cfg, epoch)
+    reached = batches[: ends * cfg.optimization.update_freq[0] or None]
     lengths = np.asarray(epoch.dataset.sizes)
     lengths = np.stack([lengths, lengths], axis=1) if lengths.ndim == 1 else lengths
-    return reached, sizes_of(reached, lengths), ends, -(-len(batches) // each)
+    return reached, sizes_of(reached, lengths)
 
 
 def updates_of(batches: Sequence[Batch], cfg: Any, trainer: Any, epoch: Any) -> Any:
@@ -176,32 +230,27 @@ def clock(trainer: Any) -> tuple[float, float]:
     return time.perf_counter(), time.process_time()
 
 
-def state_tensors(optimizer: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors of the optimizer's state."""
-    for state in optimizer.optimizer.state.values():
-        yield from (value for value in state.values() if torch.is_tensor(value))
+def optimizer_bytes(trainer: Any) -> int:
+    """Return the bytes of the optimizer's state."""
+    values = [value for state in trainer.optimizer.optimizer.state.values() for value in state.values()]
+    return sum(value.numel() * value.element_size() for value in values if torch.is_tensor(value))
 
 
-def validation_seconds(cfg: Any, trainer: Any) -> float:
-    """Return the seconds of a validation, from a few batches of each subset."""
-    seconds = 0.0
+def validation_batches(cfg: Any, trainer: Any) -> Iterator[tuple[Any, float]]:
+    """Yield a few collated batches of each validation subset, with the number of batches that each represents."""
     for subset in () if cfg.dataset.disable_validation else cfg.dataset.valid_subset.split(","):
         epoch = trainer.get_valid_iterator(subset)
         batches = epoch.ordered_batches(1, False, False)
         number = min(VALIDATION_BATCHES, len(batches))
         chosen = [batches[int((place + 0.5) * len(batches) / number)] for place in range(number)]
         epoch.ordered_batches = lambda *_, chosen=chosen: chosen
-        start, _ = clock(trainer)
         for sample in epoch.next_epoch_itr(shuffle=False, set_dataset_epoch=False):
-            trainer.valid_step(sample)
-        end, _ = clock(trainer)
-        seconds += (end - start) * len(batches) / number
-    return seconds
+            yield sample, len(batches) / number
 
 
 def from_kernel(file: str, name: str) -> int:
     """Return a number of bytes that the Linux kernel reports."""
-    lines = whole_text(Path(file)).splitlines()
+    lines = whole_text(Path(file)).split("\n")
     return int(next(line for line in lines if line.startswith(f"{name}:")).split()[1]) * 1024
 
 
@@ -226,6 +275,8 @@ def available(trainer: Any) -> int:
 def main() -> None:
     """Measure the training that the command line names."""
     what, recipe, data, result, *options = sys.argv[1:]
+    measures = {"costs": measured, "growth": grown}
+    measure = measures[what] if what in measures else partial(estimated, read_gpu(what))
     options = training_arguments(Path(recipe), options, 1, torch.cuda.device_count())
     check_named_data(data, options)
     with tempfile.TemporaryDirectory() as save:
@@ -233,11 +284,11 @@ def main() -> None:
         arguments += ["--skip-invalid-size-inputs-valid-test", *options]
         training_checks.accepted = arguments
 
-        def measure(*given: Any) -> None:
-            write_whole(Path(result), json.dumps({"costs": measured, "growth": grown}[what](*given)) + "\n")
+        def write(*given: Any) -> None:
+            write_whole(Path(result), json.dumps(measure(*given)) + "\n")
             sys.exit()
 
-        train.train = measure
+        train.train = write
         sys.argv = ["fairseq-train", *arguments]
         train.cli_main()
 

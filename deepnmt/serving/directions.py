@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,13 +53,19 @@ class Directions:
     def __init__(self, folders: Sequence[Path], threads: int | None = None) -> None:
         self._folders, self._threads = folders, threads
         self._all: dict[tuple[str, str], Direction] = {}
+        self._loading = threading.Lock()
         self.reload()
 
     def reload(self) -> list[str]:
         """Load the folders that were replaced since they were loaded, and return their paths.
 
         All requests from now on use the new models. Raises `UserError` as above; the models then stay as they are.
+        A second call waits for the first, whose older models would replace its own otherwise.
         """
+        with self._loading:
+            return self._reload()
+
+    def _reload(self) -> list[str]:
         known = {direction.folder: direction for direction in self._all.values()}
         found: dict[tuple[str, str], Direction] = {}
         renewed = []

@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Any, TypeVar
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from deepnmt.serving.detection import Detector
@@ -31,6 +31,8 @@ PAGES = {
     "/page.css": ("page.css", "text/css"),
     "/page.js": ("page.js", "text/javascript"),
 }
+# Prometheus'.
+TEXT_FORMAT = "text/plain; version=0.0.4; charset=utf-8"
 # Seconds between two looks whether a client is still there.
 POLL = 0.25
 T = TypeVar("T")
@@ -75,7 +77,7 @@ class Endpoints:
             Route("/languages", self.languages),
             Route("/openapi.json", lambda request: JSONResponse(DESCRIPTION)),
             Route("/health", lambda request: JSONResponse({"status": "ok"})),
-            Route("/metrics", lambda request: PlainTextResponse(self.metrics.text())),
+            Route("/metrics", lambda request: Response(self.metrics.text(), media_type=TEXT_FORMAT)),
             Route("/settings", self.settings),
         ]
 

@@ -60,7 +60,7 @@ class Fields:
             _text(given, "source", AUTO),
             _text(given, "target", ""),
             _number(given, "alternatives"),
-            given.get("details") in (True, "true", "1"),
+            _flag(given, "details"),
             _text(given, "api_key", ""),
         )
         for text in (*fields.texts, fields.source, fields.target):
@@ -101,12 +101,21 @@ def _text(given: Mapping[str, Any], name: str, default: str) -> str:
 
 
 def _number(given: Mapping[str, Any], name: str) -> int:
-    value = given.get(name, 0)
+    value = given.get(name)
+    if value is None:
+        return 0
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 5:
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 10_000:
         raise RefusedError(400, f"'{name}' must be a whole number")
     return value
+
+
+def _flag(given: Mapping[str, Any], name: str) -> bool:
+    value = given.get(name)
+    if isinstance(value, (list, dict)) or value not in (None, True, False, "true", "false", "1", "0"):
+        raise RefusedError(400, f"'{name}' must be true or false")
+    return value in (True, "true", "1")
 
 
 def _short(text: str) -> str:

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 import logging
 import time
@@ -24,7 +25,6 @@ from deepnmt.serving.fields import RefusedError
 from deepnmt.serving.metrics import Metrics
 
 LOG = logging.getLogger(__name__)
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"
@@ -41,8 +41,8 @@ CROSS_ORIGIN = {
     "access-control-max-age": "600",
 }
 # The rest of a body that was not read must not be taken for a request.
-REFUSALS = {503: {"retry-after": "1"}, **{status: {"connection": "close"} for status in (403, 408, 413, 415)}}
-# A body that is too large is read up to this size, so that its client gets to read the refusal.
+REFUSALS = {503: {"retry-after": "1"}, 408: {"connection": "close"}, 413: {"connection": "close"}}
+# Bytes beyond the greatest size that are read, so that the client of a body too large gets to read the refusal.
 MOST_DISCARDED = 1 << 20
 
 
@@ -58,7 +58,7 @@ class Guard:
         app: application
         most_bytes: greatest size of a body
         origins: allowed beside the page's own, such as https://example.org
-        local: the server listens on loopback alone
+        local: further names of a server that listens on loopback alone; None: any name is right
         paths: that requests are counted by; all others are counted together
         metrics: counts them
     """
@@ -66,7 +66,7 @@ class Guard:
     app: ASGIApp
     most_bytes: int
     origins: Collection[str]
-    local: bool
+    local: Collection[str] | None
     paths: Collection[str]
     metrics: Metrics
 
@@ -78,8 +78,9 @@ class Guard:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         answer = _Answer(send, HEADERS | self._cross_origin(headers))
         try:
-            self._check_origin(headers)
-            body = await self._body(headers, receive)
+            # Whoever is refused has sent all of its body, or would find the connection closed in place of the answer.
+            body = await self._body(receive)
+            self._check_headers(headers)
             if scope["method"] == "OPTIONS":
                 await answer.complete(204, b"", CROSS_ORIGIN)
             else:
@@ -95,8 +96,7 @@ class Guard:
         except ClientGoneError:
             self.metrics.cancelled += 1
         except Exception as error:
-            # Its message may hold a client's text.
-            LOG.error("internal error: %s at %s", type(error).__name__, _place(error))
+            LOG.error("internal error: %s", fault(error))
             await answer.refuse(500, "internal error")
         if answer.status:
             path = scope["path"] if scope["path"] in self.paths else "other"
@@ -106,18 +106,20 @@ class Guard:
         origin = headers.get(b"origin", "")
         return {"access-control-allow-origin": origin, "vary": "origin"} if origin in self.origins else {}
 
-    def _check_origin(self, headers: dict[bytes, str]) -> None:
+    def _check_headers(self, headers: dict[bytes, str]) -> None:
+        if headers.get(b"content-encoding", "identity") != "identity":
+            raise RefusedError(415, "the body must not be compressed")
         host, origin = headers.get(b"host", ""), headers.get(b"origin")
         if origin in self.origins:
             return
-        if self.local and _name(host) not in LOOPBACK | {_name(urlsplit(each).netloc) for each in self.origins}:
-            raise RefusedError(403, "this server listens on loopback alone; --allow-origin allows other names")
+        if self.local is not None:
+            names = {*self.local, *(urlsplit(each).hostname for each in self.origins)}
+            if (name := _name(host)) not in names and not is_loopback(name):
+                raise RefusedError(403, "this server listens on loopback alone; --allow-origin allows other names")
         if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
             raise RefusedError(403, "requests of pages from other origins are refused; --allow-origin allows one")
 
-    async def _body(self, headers: dict[bytes, str], receive: Receive) -> bytes:
-        if headers.get(b"content-encoding", "identity") != "identity":
-            raise RefusedError(415, "the body must not be compressed")
+    async def _body(self, receive: Receive) -> bytes:
         body, size = bytearray(), 0
         try:
             async with asyncio.timeout(CLIENT_SECONDS):
@@ -128,7 +130,7 @@ class Guard:
                     size += len(message["body"])
                     if size <= self.most_bytes:
                         body += message["body"]
-                    if not message["more_body"] or size > MOST_DISCARDED:
+                    if not message["more_body"] or size > self.most_bytes + MOST_DISCARDED:
                         break
         except TimeoutError:
             raise RefusedError(408, f"the body must arrive within {CLIENT_SECONDS:.0f} seconds") from None
@@ -177,6 +179,15 @@ def _after(body: bytes, receive: Receive) -> Receive:
     return received
 
 
+def is_loopback(name: str) -> bool:
+    """Return whether a name or address always is this machine's own, whatever name servers say."""
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return name == "localhost"
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
+
+
 def _name(host: str) -> str:
     """Return a host without its port, in lower case."""
     try:
@@ -185,9 +196,10 @@ def _name(host: str) -> str:
         return ""
 
 
-def _place(error: BaseException) -> str:
-    """Return the file and line in which an error arose."""
+def fault(error: BaseException) -> str:
+    """Return type, file and line of an error, without its message, which may hold a client's text."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    return f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace is not None else "?"
+    place = f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace is not None else "?"
+    return f"{type(error).__name__} at {place}"

@@ -68,6 +68,7 @@ FAULTS = {
     "408": "the body did not arrive in time",
     "413": "the body is too large, or has too many sentences",
     "415": "the body is neither JSON nor a form",
+    "500": "an internal fault",
     "503": "too many sentences wait; Retry-After has the seconds",
     "504": "no translation in time",
 }

@@ -1,7 +1,7 @@
 """The process of a server: its socket, its signals, and its end.
 
-SIGTERM and SIGINT end it when all requests are answered, with exit status 0; a second one ends it at once. SIGHUP loads
-the model folders that were replaced.
+SIGTERM and SIGINT end it when all requests are answered, with exit status 0. A second one cuts them off, and ends it
+after the present batch. SIGHUP loads the model folders that were replaced.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import ipaddress
 import logging
 import resource
 import signal
@@ -20,11 +19,11 @@ from dataclasses import dataclass
 import uvicorn
 from starlette.routing import Router
 
-from deepnmt.errors import UserError
+from deepnmt.errors import UserError, os_message, user_message
 from deepnmt.serving.connection import CLIENT_SECONDS, MOST_CONNECTIONS, LimitedConnection
 from deepnmt.serving.directions import Directions
 from deepnmt.serving.endpoints import Endpoints
-from deepnmt.serving.guard import Guard
+from deepnmt.serving.guard import Guard, fault, is_loopback
 from deepnmt.serving.metrics import Metrics
 from deepnmt.serving.translations import Translations
 from deepnmt.serving.waiting_batches import Batches
@@ -83,25 +82,41 @@ def serve(directions: Directions, settings: Settings) -> None:
         asyncio.run(_serve(directions, settings, sock))
 
 
-async def _serve(directions: Directions, settings: Settings, sock: socket.socket) -> None:
-    loop, metrics = asyncio.get_running_loop(), Metrics()
+def application(directions: Directions, settings: Settings, address: str) -> tuple[Guard, Endpoints]:
+    """Return the application of an event loop, and its part that a reload concerns. Their thread has begun.
+
+    Args:
+        directions: models
+        settings: all but host and port
+        address: to listen on; only a loopback address limits the names by which requests may call the server
+    """
+    metrics = Metrics()
     batches: Batches[Sentence] = Batches(settings.wait, settings.buckets, settings.max_tokens)
     translations = Translations(batches, settings.queue, metrics)
-    local = ipaddress.ip_address(sock.getsockname()[0]).is_loopback
     endpoints = Endpoints(directions, translations, metrics, settings.timeout, settings.keys, settings.split)
     routes = endpoints.routes()
     paths = frozenset(route.path for route in routes)
-    server = _Server(config(Guard(Router(routes), settings.max_body, settings.origins, local, paths, metrics)))
+    local = {settings.host.lower()} if is_loopback(address) else None
+    # A redirection would lead a client of a proxy from HTTPS to HTTP.
+    router = Router(routes, redirect_slashes=False)
+    return Guard(router, settings.max_body, settings.origins, local, paths, metrics), endpoints
+
+
+async def _serve(directions: Directions, settings: Settings, sock: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    guard, endpoints = application(directions, settings, sock.getsockname()[0])
+    translations = endpoints.translations
+    server = _Server(config(guard))
 
     def stop() -> None:
         server.force_exit, server.should_exit = server.should_exit, True
         translations.hurry()
-        LOG.info("stops at once" if server.force_exit else "stops when all requests are answered")
+        LOG.info("stops after the present batch" if server.force_exit else "stops when all requests are answered")
 
     reloading: set[asyncio.Task[None]] = set()
 
     def reload() -> None:
-        task = loop.create_task(_reload(directions, endpoints, metrics))
+        task = loop.create_task(_reload(endpoints))
         reloading.add(task)
         task.add_done_callback(reloading.discard)
 
@@ -137,15 +152,17 @@ def config(app: Guard) -> uvicorn.Config:
     )
 
 
-async def _reload(directions: Directions, endpoints: Endpoints, metrics: Metrics) -> None:
+async def _reload(endpoints: Endpoints) -> None:
     try:
-        renewed = await asyncio.to_thread(directions.reload)
-    except (UserError, OSError) as error:
-        for line in str(error).splitlines():
+        renewed = await asyncio.to_thread(endpoints.directions.reload)
+    except Exception as error:
+        # The log must not lack a fault of any kind: the old models would go on without a word.
+        message = user_message(error) or (os_message(error) if isinstance(error, OSError) else fault(error))
+        for line in message.splitlines():
             LOG.error("models are not loaded again: %s", line)
         return
     endpoints.reloaded()
-    metrics.reloads += len(renewed)
+    endpoints.metrics.reloads += len(renewed)
     LOG.info("loaded again: %s", ", ".join(renewed) or "nothing, since no model folder was replaced")
 
 
@@ -174,8 +191,10 @@ def listening(host: str, port: int) -> socket.socket:
         sock.bind(address)
         # From now on clients wait, and are not refused.
         sock.listen(MOST_CONNECTIONS)
-    except OSError as error:
-        raise UserError(f"cannot listen on --host {host} --port {port}: {error.strerror or error}") from None
+    # A name that no host can have is a `UnicodeError`.
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"cannot listen on --host {host} --port {port}: {reason}") from None
     return sock
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -67,7 +68,7 @@ class Worker:
     def __init__(self, batches: Batches[Sentence], deliver: Callable[[Results], object]) -> None:
         self._batches, self._deliver = batches, deliver
         self._changed = threading.Condition()
-        self._arrived: list[Sentence] = []
+        self._arrived: deque[Sentence] = deque()
         self._stops = False
         self._thread = threading.Thread(target=self._run, name="translations", daemon=True)
 
@@ -97,7 +98,7 @@ class Worker:
     def drop(self, owner: object) -> None:
         """Forget all sentences of a request that are not in the present batch."""
         with self._changed:
-            self._arrived = [sentence for sentence in self._arrived if sentence.owner is not owner]
+            self._arrived = deque(sentence for sentence in self._arrived if sentence.owner is not owner)
             self._batches.drop(lambda sentence: sentence.owner is owner)
 
     def _run(self) -> None:
@@ -108,24 +109,33 @@ class Worker:
                     self._changed.wait(due)
                 if self._stops:
                     return
-                arrived, self._arrived = self._arrived, []
-            self._add([sentence for sentence in arrived if self._encoded(sentence)])
+                arrived = len(self._arrived)
+            for _ in range(arrived):
+                self._encode_next()
             with self._changed:
                 batch = self._batches.take(time.monotonic())
             if batch:
                 self._deliver(self._translated(batch))
 
-    def _add(self, sentences: Sequence[Sentence]) -> None:
+    def _encode_next(self) -> None:
+        """Encode the sentence that arrived first. It keeps its place meanwhile, in which `drop` finds it."""
         with self._changed:
-            for sentence in sentences:
-                self._batches.add(sentence)
+            if self._stops or not self._arrived:
+                return
+            sentence = self._arrived[0]
+        searched = self._encoded(sentence)
+        with self._changed:
+            if self._arrived and self._arrived[0] is sentence:
+                self._arrived.popleft()
+                if searched:
+                    self._batches.add(sentence)
 
     def _encoded(self, sentence: Sentence) -> bool:
         """Encode a sentence, and return whether it is to be searched; others have their result at once."""
         try:
             sentence.line = sentence.direction.translator.encoded(sentence.text)
-        except Exception as error:
-            self._deliver([(sentence, error)])
+        except BaseException as error:
+            self._deliver([(sentence, _fault(error))])
             return False
         if sentence.line.translations:
             self._deliver([(sentence, sentence.line)])
@@ -135,9 +145,9 @@ class Worker:
     def _translated(self, batch: Sequence[Sentence]) -> Results:
         try:
             return list(zip(batch, self._searched(batch)))
-        except Exception as error:
+        except BaseException as error:
             if len(batch) == 1:
-                return [(batch[0], error)]
+                return [(batch[0], _fault(error))]
         # One sentence must not take the others with it.
         return [result for sentence in batch for result in self._translated([sentence])]
 
@@ -147,3 +157,10 @@ class Worker:
         settings = dataclasses.replace(translator.search, nbest=batch[0].nbest)
         found = rated_search(translator.engine, [sentence.line.source for sentence in batch], settings)
         return [translator.decoded(sentence.line, hypotheses) for sentence, hypotheses in zip(batch, found)]
+
+
+def _fault(error: BaseException) -> Exception:
+    """Return a fault that a future can have. A panic of a library in Rust is no `Exception`, but must end no thread."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
+    return RuntimeError(type(error).__name__).with_traceback(error.__traceback__)

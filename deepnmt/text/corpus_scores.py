@@ -46,6 +46,17 @@ def tokenised_bleu(language: str) -> BLEU:
     return TokenBleu(language, smooth_method="none")
 
 
+def untokenised_bleu(language: str, lowercase: bool, tokenizer: str = "") -> BLEU:
+    """Return the metric that compares untokenised texts; `tokenizer` replaces the language's own."""
+    return BLEU(lowercase=lowercase, tokenize=tokenizer or bleu_tokenizer(language))
+
+
+def lower(texts: Texts, case_language: str) -> Texts:
+    """Return both texts in lower case, by the rules of a language; empty: the general rules, as in sacrebleu."""
+    of_language = Casing(case_language).lower
+    return [*map(of_language, texts[0])], [*map(of_language, texts[1])]
+
+
 def score(metric: Any, texts: Texts) -> dict[str, Any]:
     """Return one score of a corpus, with sacrebleu's signature."""
     hypotheses, references = texts
@@ -88,12 +99,11 @@ def score_text(
         chrf: also return chrF++
     """
     if lowercase:
-        lower = Casing(case_language).lower
-        texts = [*map(lower, texts[0])], [*map(lower, texts[1])]
+        texts = lower(texts, case_language)
     # sacrebleu's own default for TER is to ignore case.
     signs = is_unspaced(language)
     return {
-        "BLEU": score(BLEU(lowercase=lowercase, tokenize=tokenizer or bleu_tokenizer(language)), texts),
+        "BLEU": score(untokenised_bleu(language, lowercase, tokenizer), texts),
         **{
             name: score(CHRF(lowercase=lowercase, word_order=order), texts)
             for name, order in CHRFS.items()
@@ -137,6 +147,31 @@ def facts(folder: Path, data: Path | None, reverse: bool) -> tuple[str, bool]:
     return settings["target_lang"], settings["lowercase"]
 
 
+def _case_language(record: Path, language: str) -> str:
+    return language if read_record(record).get("language_case") else ""
+
+
+def main_bleu(folder: Path) -> tuple[BLEU, Texts]:
+    """Return the metric of a folder's BLEU, of tokens where there is no raw reference, and the texts it compares."""
+    language, lowercase = facts(folder, None, False)
+    if not (folder / f"ref.{language}").exists():
+        return tokenised_bleu(language), read_pair(folder / f"hyp.tok.{language}", folder / f"ref.tok.{language}")
+    texts = read_pair(folder / f"hyp.{language}", folder / f"ref.{language}")
+    if lowercase:
+        texts = lower(texts, _case_language(folder / RECORD, language))
+    return untokenised_bleu(language, lowercase), texts
+
+
+def main_score(path: Path) -> float:
+    """Return the BLEU in a file of scores, of tokens where there is no other. Raises `UserError` without BLEU."""
+    scores = read_record(path)
+    entry = scores.get("BLEU", scores.get(TOKENISED))
+    value = entry.get("score") if isinstance(entry, dict) else None
+    if not isinstance(value, (int, float)):
+        raise UserError(f"{path}: must have BLEU, but does not")
+    return float(value)
+
+
 def score_result(
     folder: Path,
     data: Path | None = None,
@@ -153,8 +188,7 @@ def score_result(
     match each other.
     """
     language, lowercase = facts(folder, data, reverse)
-    record = data / "preprocess.json" if data else folder / RECORD
-    case_language = language if read_record(record).get("language_case") else ""
+    case_language = _case_language(data / "preprocess.json" if data else folder / RECORD, language)
     scores = score_folder(folder, language, lowercase, compounds, case_language, chrf)
     scores |= comet(folder / f"hyp.{language}", folder / f"ref.{language}")
     write_record(output or folder / FILE, scores)

@@ -6,20 +6,26 @@ processor time that the training really took, starts and validations included.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from curves import points
+
 from deepnmt import console
 from deepnmt.errors import UserError
-from deepnmt.text.lines import whole_text
+from deepnmt.runs import map_of_depth, seeds
+from deepnmt.text.lines import read_lines, whole_text
 from deepnmt.text.record import read_record
 
-VALID = re.compile(r"\| valid \|.*\bnll_loss ([\d.]+) \|.*\bnum_updates (\d+)")
 LAYERS = re.compile(r"_(\d+)$")
 COLOURS = {"pre": "#0072b2", "dlcl": "#d55e00"}
 STYLES = {4: ":", 12: "--", 24: "-"}
+# The budget that the map compares; others are of runs that tune.
+BUDGET, HOURS = "1h", 1.0
+PICTURES = ("losses.png", "depths.png")
 
 
 class Run(NamedTuple):
@@ -45,25 +51,14 @@ class Run(NamedTuple):
         return int(found[1]) if found else 0
 
 
-def read_losses(log: str) -> dict[int, float]:
-    """Return the validation losses of a log; where a training resumed from an earlier update, the later ones count."""
-    losses: dict[int, float] = {}
-    for loss, update in VALID.findall(log):
-        losses = {key: value for key, value in losses.items() if key < int(update)}
-        losses[int(update)] = float(loss)
-    return losses
-
-
 def read_runs(folder: Path) -> Iterator[Run]:
     """Yield the runs of a folder that have been validated, in the order of their names."""
     for log in sorted(folder.glob("*/*/*/seed*/checkpoints/train.log")):
         place = log.parent.parent
         text, budget, recipe, seed = place.relative_to(folder).parts
-        if losses := read_losses(whole_text(log, "replace")):
-            core = place / "core_seconds"
-            hours = sum(map(float, whole_text(core).split())) / 3600 if core.is_file() else float("nan")
-            bleu = {path.parent.name: read_record(path)["BLEU"]["score"] for path in place.glob("*/scores.json")}
-            yield Run(text, budget, recipe, seed.removeprefix("seed"), losses, hours, bleu)
+        if losses := {point.update: point.nll for point in points(whole_text(log, "replace").split("\n"))}:
+            seed = seed.removeprefix("seed")
+            yield Run(text, budget, recipe, seed, losses, seeds.core_hours(place), seeds.scores(place))
 
 
 def table(runs: Sequence[Run]) -> str:
@@ -73,23 +68,54 @@ def table(runs: Sequence[Run]) -> str:
     for run in sorted(runs, key=lambda run: (run.text, run.budget, run.method, run.layers, run.seed)):
         update = max(run.losses)
         bleu = [f"{run.bleu[subset]:.2f}" if subset in run.bleu else "" for subset in ("valid", "test")]
-        cells = [run.text, run.budget, run.recipe, run.seed, str(update), f"{run.hours:.2f}"]
+        hours = "" if math.isnan(run.hours) else f"{run.hours:.2f}"
+        cells = [run.text, run.budget, run.recipe, run.seed, str(update), hours]
         lines.append(f"| {' | '.join([*cells, f'{run.losses[update]:.3f}', *bleu])} |")
     return "\n".join(lines)
 
 
-def read_seconds(path: Path) -> dict[tuple[str, str], float]:
-    """Return the core seconds of an update by text and recipe, from a file with a line for each."""
-    rows = [line.split() for line in whole_text(path).splitlines() if line and not line.startswith("#")]
-    found = {(text, recipe): float(seconds) for text, recipe, seconds in rows}
-    return found | {("quarter", recipe): seconds for (text, recipe), seconds in found.items() if text == "ten"}
+class Seconds:
+    """Core seconds of an update by text and recipe, from a file with a line for each: TEXT RECIPE SECONDS."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the file. Raises `UserError` for a faulty line."""
+        self.path = path
+        self.found: dict[tuple[str, str], float] = {}
+        for number, line in enumerate(read_lines(path), start=1):
+            text, recipe, seconds, *more = [*line.split(), "", "", ""][:4]
+            if line.strip() and not line.startswith("#"):
+                self.found[text, recipe] = value = console.as_number(seconds)
+                if not 0 < value < math.inf or any(more):
+                    raise UserError(f"{path}:{number}: must be TEXT RECIPE SECONDS, but is '{line.strip()}'")
+
+    def of(self, text: str, recipe: str) -> float:
+        """Return the seconds of an update. Raises `UserError` if the file does not have them."""
+        # A quarter of the pairs has batches as all of them.
+        key = text.replace("quarter", "ten"), recipe
+        if key not in self.found:
+            raise UserError(f"{self.path}: must have {' '.join(key)}, but does not")
+        return self.found[key]
+
+
+def gains(out: Path) -> list[map_of_depth.Gain]:
+    """Return the differences on the test sets, of all recipes but the first of each text's comparison."""
+    found = []
+    for path in sorted(out.glob(f"runs/*/{BUDGET}/test.json")):
+        counts = read_record(out / "data" / path.parts[-3] / "preprocess.json", counts=dict)["counts"]
+        first, *others = seeds.read(path)
+        for row in others:
+            error = math.sqrt(sum(each.deviation**2 / len(each.scores) for each in (first, row)))
+            number = min(len(first.scores), len(row.scores))
+            quantities = row.difference or 0.0, error, row.p or 1.0, number
+            found.append(map_of_depth.Gain(counts["train"]["kept"], HOURS, first.recipe, row.recipe, *quantities))
+    return found
 
 
 def by_text(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Return the runs of the full budget, by their text."""
     found: dict[str, list[Run]] = {}
     for run in runs:
-        if run.budget.startswith("1h"):
+        if run.budget == BUDGET:
             found.setdefault(run.text, []).append(run)
     return found
 
@@ -102,19 +128,25 @@ def figure_of(texts: Mapping[str, Sequence[Run]]) -> tuple[Any, Any]:
     return figure, figure.subplots(1, len(texts), squeeze=False)[0]
 
 
-def draw_losses(texts: Mapping[str, Sequence[Run]], seconds: Mapping[tuple[str, str], float], path: Path) -> None:
+def save(figure: Any, path: Path) -> None:
+    """Write a figure."""
+    with console.whole_file(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=110)
+
+
+def draw_losses(texts: Mapping[str, Sequence[Run]], seconds: Seconds, path: Path) -> None:
     """Draw validation loss over core hours, a panel for each text."""
     figure, panels = figure_of(texts)
     for panel, (text, runs) in zip(panels, texts.items()):
         for run in runs:
-            hours = [update * seconds[text, run.recipe] / 3600 for update in run.losses]
+            hours = [update * seconds.of(text, run.recipe) / 3600 for update in run.losses]
             style = {"color": COLOURS.get(run.method, "#000000"), "linestyle": STYLES.get(run.layers, "-.")}
             label = f"{run.method}, {run.layers} layers" if run.seed == "1" else None
             panel.plot(hours, list(run.losses.values()), label=label, linewidth=1.2, **style)
         panel.set(title=text, xlabel="core hours", ylabel="validation loss, bits a token", yscale="log")
         panel.legend(fontsize="x-small")
         panel.grid(alpha=0.25, which="both")
-    figure.savefig(path, dpi=110)
+    save(figure, path)
 
 
 def draw_depths(texts: Mapping[str, Sequence[Run]], path: Path) -> None:
@@ -129,7 +161,7 @@ def draw_depths(texts: Mapping[str, Sequence[Run]], path: Path) -> None:
         panel.set(title=text, xlabel="encoder layers", ylabel="BLEU on validation")
         panel.legend(fontsize="x-small")
         panel.grid(alpha=0.25)
-    figure.savefig(path, dpi=110)
+    save(figure, path)
 
 
 def main() -> None:
@@ -138,14 +170,21 @@ def main() -> None:
     parser.add_argument("out", type=Path, metavar="OUT", help="folder of run.sh")
     parser.add_argument("--seconds", type=Path, required=True, metavar="FILE", help="core seconds of an update")
     parser.add_argument("--pictures", type=Path, required=True, metavar="FOLDER", help="folder for two PNG files")
+    parser.add_argument("--gains", type=Path, metavar="FILE", help="file for the differences on the test sets")
     given = parser.parse_args()
+    losses, depths = (given.pictures / name for name in PICTURES)
+    for path in (losses, depths, *([given.gains] if given.gains else [])):
+        console.check_output(path)
+    seconds = Seconds(given.seconds)
     runs = list(read_runs(given.out / "runs"))
     if not runs:
         raise UserError(f"{given.out}/runs: no run has been validated yet")
     print(table(runs))
     if texts := by_text(runs):
-        draw_losses(texts, read_seconds(given.seconds), given.pictures / "losses.png")
-        draw_depths(texts, given.pictures / "depths.png")
+        draw_losses(texts, seconds, losses)
+        draw_depths(texts, depths)
+    if given.gains and (found := gains(given.out)):
+        map_of_depth.write(found, given.gains)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ moment; run the same command again to resume.
 
 seconds measures that file, which needs a quiet machine for ten minutes, and is part of the protocol: once, before the
 first run. OUT/seconds.tsv has what is measured so far; remove it to measure anew. report makes the table and the
-pictures from the folders of all runs.
+pictures from the folders of all runs. It writes the results on the test sets, which deepnmt plan shows, to
+configs/depth_map/gains.tsv.
 
   TEXT             ten: ten languages of LibreOffice's help into English; quarter: every fourth of its pairs; de: German
   RECIPE           name under configs/depth_map, such as dlcl_24
@@ -56,7 +57,9 @@ OUT=$(realpath -m -- "${OUT:-$ROOT/output/depth_map}")
 TEXT=${POSITIONAL[0]:-}
 HERE=$ROOT/examples/depth_map
 if [[ $TEXT == report && ${#POSITIONAL[@]} -eq 1 ]]; then
-    run python3 "$HERE/depth_report.py" "$OUT" --seconds "$HERE/seconds.tsv" --pictures "$OUT"
+    export PYTHONPATH=$ROOT/examples/multi30k:$PYTHONPATH
+    run python3 "$HERE/depth_report.py" "$OUT" --seconds "$HERE/seconds.tsv" --pictures "$OUT" \
+        --gains "$ROOT/configs/depth_map/gains.tsv"
     exit
 fi
 need python3 fairseq-train awk
@@ -95,7 +98,9 @@ if [[ $TEXT == seconds && ${#POSITIONAL[@]} -eq 1 ]]; then
             sed -E "s/.*\"processor seconds\": ([0-9.]+).*/$TEXT $RECIPE \1/" "$OUT/costs.json" >>"$OUT/seconds.tsv"
         done
     done
-    sed '1i # Core seconds of an update, by deepnmt plan: text, recipe, seconds.' "$OUT/seconds.tsv" >"$HERE/seconds.tsv"
+    # Whole or not at all: all runs follow from it.
+    sed '1i # Core seconds of an update, by deepnmt plan: text, recipe, seconds.' "$OUT/seconds.tsv" >"$OUT/seconds.new"
+    mv -- "$OUT/seconds.new" "$HERE/seconds.tsv"
     exit
 fi
 [[ ${#POSITIONAL[@]} -eq 2 ]] || die "TEXT and RECIPE must be given, or report (see --help)"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from deepnmt import console
 from deepnmt.errors import UserError
-from deepnmt.text.lines import whole_text
+from deepnmt.text.lines import read_text
 from examples.download import download
 
 COMMIT = "a3d2e0d26b56f3846f66a952536ffed4e401d05a"
@@ -20,7 +20,7 @@ CHECKSUMS = Path(__file__).with_name("SHA256SUMS")
 
 def checksums() -> dict[str, str]:
     """SHA-256 of each file's text, uncompressed, by name."""
-    pairs = (line.split() for line in whole_text(CHECKSUMS).splitlines())
+    pairs = (line.split() for line in read_text(CHECKSUMS))
     return {name: digest for digest, name in pairs}
 
 

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -34,11 +35,11 @@ SEARCH = SearchSettings(beam=3, max_len_b=12)
 @contextmanager
 def server(*words: object) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """Start a server, and give its port."""
-    command = [sys.executable, "-m", "deepnmt", "serve", *words, "--port", "0"]
+    command = [sys.executable, "-m", "deepnmt", "serve", "--port", "0", *words]
     with started(command, stderr=subprocess.PIPE) as process:
         assert process.stderr
         line = process.stderr.readline()
-        match = re.search(r" serves de-en at http://127\.0\.0\.1:(\d+)$", line.strip())
+        match = re.search(r" serves de-en at http://127\.0\.0\.\d:(\d+)$", line.strip())
         assert match, line + process.stderr.read()
         yield process, int(match[1])
 
@@ -65,6 +66,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for seed in (1, 2):
         checkpoint = write_checkpoint(folder / f"{seed}.pt", data, seed)
         export(Export([checkpoint], data, "torch", "float32", check=0, search=SEARCH), folder / f"model{seed}")
+    export(Export([checkpoint], data, "onnx", "float32", check=0, search=SEARCH), folder / "onnx")
     return folder / "model1"
 
 
@@ -110,8 +112,53 @@ def test_sigterm_answers_what_has_begun(model: Path) -> None:
         socket.create_connection(("127.0.0.1", port))
 
 
+def test_each_option_has_its_effect(model: Path, tmp_path: Path) -> None:
+    fast = model.with_name("onnx")
+    (tmp_path / "keys").write_text("first-key\nsecond-key\n")
+    with socket.socket() as free:
+        free.bind(("127.0.0.2", 0))
+        given = free.getsockname()[1]
+    words = ["--host", "127.0.0.2", "--port", given, "--wait", "10000", "--buckets", "3", "--max-tokens", "14"]
+    words += ["--queue", "12", "--timeout", "3", "--max-body", "2000", "--api-key-file", tmp_path / "keys"]
+    words += ["--allow-origin", "https://mt.example", "--no-split", "--threads", "40"]
+    with server(fast, *words) as (process, port):
+        assert port == given
+
+        def post(text: object, key: str = "second-key", origin: str | None = None, more: str = "") -> HTTPResponse:
+            fields = {"q": text, "source": "de", "target": "en", "api_key": key, "more": more}
+            headers = {"content-type": "application/json"} | ({"origin": origin} if origin else {})
+            connection = HTTPConnection("127.0.0.2", port, timeout=SECONDS)
+            connection.request("POST", "/translate", json.dumps(fields), headers)
+            return connection.getresponse()
+
+        def refusal(answer: HTTPResponse) -> tuple[int, str]:
+            return answer.status, json.load(answer)["error"]
+
+        # A text of white space has an answer at once.
+        assert json.load(post("")) == {"translatedText": ""}
+        assert refusal(post("", key="third-key"))[0] == 403
+        assert post("", origin="https://mt.example").headers["access-control-allow-origin"] == "https://mt.example"
+        assert refusal(post("", origin="https://other.example"))[0] == 403
+        assert json.load(post("", more="x" * 1_500_000)) == {"translatedText": ""}
+        assert refusal(post("", more="x" * 2_048_000)) == (413, "the body must have at most 2048000 bytes")
+        assert refusal(post(["a"] * 13)) == (413, "a request must have at most 12 sentences, but has 13")
+        # With the end, 2 and 7 subwords: 7 and 2 sentences fill a batch. The others wait until the time is over.
+        short, long = "a", "Ja. Ja."
+        assert [len(Translator(fast).encoded(text).source) + 1 for text in (short, long)] == [2, 7]
+        texts = [long, short, short, short, long, short, short, short, long, short, short]
+        assert refusal(post(texts)) == (504, "no translation within 3 seconds")
+        counts = metrics(f"127.0.0.2:{port}")
+        assert "\ndeepnmt_batch_sentences_count 2\n" in counts
+        assert "\ndeepnmt_batch_sentences_sum 9.000000\n" in counts
+        # Two graphs have 39 further threads each.
+        status = Path(f"/proc/{process.pid}/status").read_text("utf-8")
+        assert int(re.search(r"^Threads:\s+(\d+)$", status, re.MULTILINE)[1]) > 78  # type: ignore[index]
+        process.send_signal(signal.SIGTERM)
+        finish(process)
+
+
 @pytest.mark.slow
-def test_a_second_signal_ends_it_at_once(model: Path) -> None:
+def test_a_second_signal_cuts_requests_off(model: Path) -> None:
     with server(model) as (process, port):
         assert process.stderr
         half = connected(port)
@@ -120,7 +167,7 @@ def test_a_second_signal_ends_it_at_once(model: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert "stops when all requests are answered" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
-        assert "stops at once" in finish(process)
+        assert "stops after the present batch" in finish(process)
         answer = received(half)
         assert answer.startswith(b"HTTP/1.1 503 ")
         assert answer.endswith(b'{"error": "the server ends"}')
@@ -129,8 +176,10 @@ def test_a_second_signal_ends_it_at_once(model: Path) -> None:
 def until_waiting(port: int, number: int) -> None:
     """Wait until this number of sentences waits."""
     end = time.monotonic() + SECONDS
-    text = ""
-    while f"deepnmt_waiting_sentences {number}\n" not in text:
+    while f"deepnmt_waiting_sentences {number}\n" not in (text := metrics(f"127.0.0.1:{port}")):
         assert time.monotonic() < end, text
-        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=SECONDS) as answer:
-            text = answer.read().decode()
+
+
+def metrics(address: str) -> str:
+    with urlopen(f"http://{address}/metrics", timeout=SECONDS) as answer:
+        return str(answer.read().decode())

@@ -13,30 +13,32 @@ from support.browser import CHROMIUM, Browser
 from support.served_sockets import sockets
 from support.serving import echo
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 IDLE = "!document.getElementById('result').hasAttribute('aria-busy')"
 
 
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    found = Browser(tmp_path_factory.mktemp("profile"))
+    yield found
+    found.close()
+
+
 @contextmanager
-def page(folder: Path, **options: Any) -> Iterator[Browser]:
+def page(browser: Browser, folder: Path, **options: Any) -> Iterator[None]:
     models = [echo(folder / name, (name[:2], name[3:])) for name in ("de-en", "en-de")]
-    browser = Browser(folder / "profile")
-    try:
-        with sockets(*models, **options) as port:
-            browser.call("Page.navigate", url=f"http://127.0.0.1:{port}/")
-            browser.until(
-                "document.readyState == 'complete' && document.getElementById('direction').options.length > 0"
-            )
-            yield browser
-            faults = ("Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled")
-            reported = [event["params"] for event in browser.events if event["method"] in faults]
-            # A refusal is an entry of the log, and the only one.
-            assert [each for each in reported if each.get("entry", {}).get("source") != "network"] == []
-            sent = [event["params"]["request"]["url"] for event in browser.events
-                    if event["method"] == "Network.requestWillBeSent"]  # fmt: skip
-            assert {url.split("/")[2] for url in sent if not url.startswith("data:")} == {f"127.0.0.1:{port}"}
-    finally:
-        browser.close()
+    with sockets(*models, **options) as port:
+        browser.events.clear()
+        browser.call("Page.navigate", url=f"http://127.0.0.1:{port}/")
+        browser.until("document.readyState == 'complete' && document.getElementById('direction').options.length > 0")
+        yield
+        faults = ("Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled")
+        reported = [event["params"] for event in browser.events if event["method"] in faults]
+        # A refusal is an entry of the log, and the only one.
+        assert [each for each in reported if each.get("entry", {}).get("source") != "network"] == []
+        sent = [event["params"]["request"]["url"] for event in browser.events
+                if event["method"] == "Network.requestWillBeSent"]  # fmt: skip
+        assert {url.split("/")[2] for url in sent if not url.startswith("data:")} == {f"127.0.0.1:{port}"}
 
 
 def text(browser: Browser, part: str) -> str:
@@ -49,8 +51,8 @@ def focus(browser: Browser) -> str:
     return found
 
 
-def test_a_translation_by_keyboard(tmp_path: Path) -> None:
-    with page(tmp_path) as browser:
+def test_a_translation_by_keyboard(browser: Browser, tmp_path: Path) -> None:
+    with page(browser, tmp_path):
         assert focus(browser) == "source"
         browser.write("Peter sah <b>Köln</b>.\n\n<img src=x onerror=alert(1)> Ende.")
         browser.press("Enter", control=True)
@@ -81,8 +83,8 @@ def test_a_translation_by_keyboard(tmp_path: Path) -> None:
         browser.until("document.getElementById('alternatives').hidden")
 
 
-def test_what_a_screen_reader_gets(tmp_path: Path) -> None:
-    with page(tmp_path) as browser:
+def test_what_a_screen_reader_gets(browser: Browser, tmp_path: Path) -> None:
+    with page(browser, tmp_path):
         browser.write("Wort")
         browser.press("Enter", control=True)
         browser.until(f"document.getElementById('result').textContent == 'Wort' && {IDLE}")
@@ -102,8 +104,8 @@ def test_what_a_screen_reader_gets(tmp_path: Path) -> None:
         assert "status" in live
 
 
-def test_directions(tmp_path: Path) -> None:
-    with page(tmp_path) as browser:
+def test_directions(browser: Browser, tmp_path: Path) -> None:
+    with page(browser, tmp_path):
         options = browser.evaluate("[...document.getElementById('direction').options].map((each) => each.text)")
         assert options == [
             "German → English", "English → German", "Detect language → English", "Detect language → German",
@@ -119,8 +121,8 @@ def test_directions(tmp_path: Path) -> None:
         browser.until("document.getElementById('status').textContent.includes('Detected language: German')")
 
 
-def test_faults_are_said(tmp_path: Path) -> None:
-    with page(tmp_path, keys=("secret-key",)) as browser:
+def test_faults_are_said(browser: Browser, tmp_path: Path) -> None:
+    with page(browser, tmp_path, keys=("secret-key",)):
         assert browser.evaluate("document.getElementById('key-part').hidden") is False
         browser.write("Wort")
         browser.press("Enter", control=True)

@@ -96,7 +96,7 @@ def test_faults(flow: dict[str, Path], tmp_path: Path) -> None:
     )
     assert error(SCRIPT, model, data, out, "--encoder-every") == "option --encoder-every needs a value (see --help)"
     assert error(SCRIPT, tmp_path / "no.pt", data, out) == f"{tmp_path / 'no.pt'}: no such checkpoint"
-    assert error(SCRIPT, model, data, out, "--decoder-every=2,5").startswith("--decoder-every must be from 2 to the")
+    assert error(SCRIPT, model, data, out, "--decoder-every=2,5").startswith("--decoder-every must be whole numbers")
     assert not out.exists()
     assert "usage: bleu_per_depth.sh CHECKPOINT DATA OUT" in run(SCRIPT, "--help").stdout
 
@@ -148,9 +148,9 @@ def test_which_models() -> None:
         ("--decoder-every=3", 12, 2),
     ]
     for text, message in (
-        ("2,1", r"^--encoder-every must be from 2 to the depth, 12, but has 1$"),
-        ("13", r"^--encoder-every must be from 2 to the depth, 12, but has 13$"),
-        ("2-4", r"^--encoder-every must be numbers such as 2,3,6, but is '2-4'$"),
+        ("2,1", r"^--encoder-every must be whole numbers from 2 to 12 with commas between them, but is '2,1'$"),
+        ("13", r"^--encoder-every must be whole numbers from 2 to 12 with commas between them, but is '13'$"),
+        ("2-4", r"^--encoder-every must be whole numbers from 2 to 12 with commas between them, but is '2-4'$"),
     ):
         with pytest.raises(UserError, match=message):
             names(text, "")

@@ -90,6 +90,7 @@ def state_of(path: Path) -> dict[str, Any]:
     # schedules that go by the number of updates do not look at it.
     del state["optimizer_history"][-1]["lr_scheduler_state"]["best"]
     del state["args"], state["cfg"], state["extra_state"]["metrics"], state["extra_state"]["previous_training_time"]
+    del state["extra_state"]["processor_seconds"]
     return dict(parts(state))
 
 

@@ -15,7 +15,18 @@ from pathlib import Path
 
 import pytest
 
-from deepnmt.console import Parser, decimal, hear_interruptions, is_command, place, run, whole_file, write_whole
+from deepnmt.console import (
+    Parser,
+    check_output,
+    decimal,
+    hear_interruptions,
+    is_command,
+    place,
+    run,
+    whole_file,
+    wholes,
+    write_whole,
+)
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import declared
 
@@ -285,6 +296,32 @@ def test_numbers_have_one_form() -> None:
     for text in ("", ".5", "01", "1e3", "-1", "1.", "nan", "1_0", "\u0661"):
         with pytest.raises(UserError, match=r"^--ratio must be a number in the form of 12 or 0\.5, but is"):
             read(text)
+
+
+def test_lists_of_whole_numbers() -> None:
+    read = wholes("--beams", 1, 64)
+    assert read("4") == [4]
+    assert read("8,4,8,064") == [8, 4, 8, 64]
+    for text in ("", "4,", ",4", "4,,5", "0", "65", "-1", "4.5", "x", "4 ,5", "\u0664", "9" * 5000):
+        with pytest.raises(UserError, match=r"^--beams must be whole numbers from 1 to 64 with commas between them, b"):
+            read(text)
+
+
+def test_an_output_is_checked_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "old.txt").write_text("old")
+    for name in ("old.txt", "new.txt"):
+        check_output(tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["old.txt"]
+    assert (tmp_path / "old.txt").read_text() == "old"
+    with pytest.raises(UserError, match=f"^{tmp_path}: must be a file, but is a folder$"):
+        check_output(tmp_path)
+    with pytest.raises(UserError, match=f"^cannot write {tmp_path}/no/new.txt: No such file or directory$"):
+        check_output(tmp_path / "no" / "new.txt")
+    with pytest.raises(UserError, match=f"^cannot write {tmp_path}/old.txt/new.txt: Not a directory$"):
+        check_output(tmp_path / "old.txt" / "new.txt")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match=f"^cannot write {tmp_path}/pipe: must be a file or a new one, but is a dev"):
+        check_output(tmp_path / "pipe")
 
 
 def test_an_empty_name_is_no_folder() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import sys
 from pathlib import Path
@@ -30,10 +31,31 @@ from deepnmt.serving import server
         (["m", "--threads", "0"], r"^--threads must be a whole number from 1 to 1024, but is '0'$"),
         (["m", "--timeout", "0"], r"^--timeout must be a number above 0 and at most 86400, but is '0'$"),
         (["m", "--timeout", "nan"], r"^--timeout must be a number above 0 and at most 86400, but is 'nan'$"),
-        (["m", "--allow-origin", "*"], r"^--allow-origin must be such as https://example.org, but is '\*'$"),
-        (["m", "--allow-origin", "https://a.b/"], r"^--allow-origin must be such as https://example.org, but is "),
+        (
+            ["m", "--allow-origin", "*"],
+            r"^--allow-origin must be such as https://example.org, in lower case and without "
+            r"the default port, but is '\*'$",
+        ),
         (["m", "--api-key-file", "{}/empty"], r"^--api-key-file: .*/empty must have a key on each line, but is empty$"),
         (["m", "--api-key-file", "{}/short"], r"^--api-key-file: each key in .*/short must be 8 or more visible "),
+        *(
+            (["m", "--allow-origin", origin], rf"^--allow-origin must be such as .*, but is '{re.escape(origin)}'$")
+            for origin in (
+                "https://a.b/",
+                "https://A.example",
+                "https://a.example:443",
+                "http://a.example:80",
+                "http://a:0",
+                "http://a:65536",
+                "http://a:x",
+                "http://[::1",
+                "http://[:::]",
+                "http://u@a",
+                "file:///a",
+                "null",
+                "a.b",
+            )
+        ),
         (["{}/none"], r"none: no folder made by deepnmt export was found$"),
     ],
 )
@@ -58,11 +80,12 @@ def test_options_reach_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     words = ["a", "--host", "0.0.0.0", "--port", "0", "--wait", "250", "--buckets", "7", "--max-tokens", "9", "--queue"]
     words += ["5", "--timeout", "0.5", "--max-body", "1", "--api-key-file", str(tmp_path / "keys"), "--no-split"]
     words += ["--threads", "2", "--allow-origin", "https://a.example", "--allow-origin", "http://b.example:81"]
+    words += ["--allow-origin", "http://[::1]:81"]
     serve.main(words)
     assert given[0] == ([Path("a")], 2)
     assert given[1] == server.Settings(
         "0.0.0.0", 0, 0.25, [7], 9, 5, 0.5, 1024, ["first-key", "second-key"],
-        ["https://a.example", "http://b.example:81"], split=False,
+        ["https://a.example", "http://b.example:81", "http://[::1]:81"], split=False,
     )  # fmt: skip
 
 
@@ -71,6 +94,9 @@ def test_an_address_that_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
         port = taken.getsockname()[1]
         with pytest.raises(UserError, match=rf"^cannot listen on --host 127.0.0.1 --port {port}: Address already in "):
             server.listening("127.0.0.1", port)
+    for name in ("a..b", "x" * 64):
+        with pytest.raises(UserError, match=rf"^cannot listen on --host {name} --port 0: .*label"):
+            server.listening(name, 0)
     with pytest.raises(UserError, match=r"^cannot listen on --host 192.0.2.1 --port 0: Cannot assign requested addr"):
         server.listening("192.0.2.1", 0)
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
 
 import depth_report
 import pytest
+import torch
+from support.checkpoints import checkpoint
 from support.models import ROOT
 from support.processes import finish
 
 from deepnmt.errors import UserError
+from deepnmt.runs import map_of_depth, seeds
 
 SECONDS = "# text recipe seconds\nten dlcl_4 0.5\nten pre_24 2.03\nde dlcl_4 0.4\nde dlcl_6 0.5\n"
 TUNED = "quarter 4 0.1 0\nde 4 0.1 0\nde 24 0.2 0\nquarter 24 0.3 0.05\n"
@@ -119,44 +123,100 @@ def test_faults_are_one_line(root: Path, words: tuple[str, ...], message: str) -
     assert not [call for call in calls if "seeds" in call]
 
 
-def made(folder: Path, losses: dict[int, float], **bleu: float) -> None:
-    """The folder of a seed, as `deepnmt seeds` leaves it."""
-    (folder / "checkpoints").mkdir(parents=True)
+def trained(folder: Path, losses: dict[int, float], **bleu: float) -> None:
+    """The folder of a seed, as `deepnmt seeds` leaves it, after an hour of processor time."""
     lines = [
         f"x | INFO | valid | epoch 001 | valid on 'valid' subset | nll_loss {loss} | ppl 8 | wps 1 | num_updates {n}"
         for n, loss in losses.items()
     ]
+    (folder / "checkpoints").mkdir(parents=True)
     (folder / "checkpoints" / "train.log").write_text("\n".join(lines), encoding="utf-8")
-    (folder / "core_seconds").write_text("3500.0\n100.0\n", encoding="utf-8")
-    for subset, score in bleu.items():
-        (folder / subset).mkdir()
-        (folder / subset / "scores.json").write_text(f'{{"BLEU": {{"score": {score}}}}}', encoding="utf-8")
+    state = checkpoint()
+    extra = {**state["extra_state"], "processor_seconds": 3600.0}
+    torch.save({**state, "extra_state": extra}, folder / "checkpoints" / "checkpoint_last.pt")
+    # An average of an earlier end does not count.
+    for place, more in (("update99.last1", -5.0), ("update100.last1", 0.0)):
+        for subset, score in bleu.items():
+            (folder / place / subset).mkdir(parents=True)
+            text = json.dumps({"BLEU": {"score": score + more}})
+            (folder / place / subset / "scores.json").write_text(text, encoding="utf-8")
+
+
+def report(monkeypatch: pytest.MonkeyPatch, out: Path, seconds: str = SECONDS) -> None:
+    (out / "seconds.tsv").write_text(seconds, encoding="utf-8")
+    words = ["--seconds", str(out / "seconds.tsv"), "--pictures", str(out), "--gains", str(out / "gains.tsv")]
+    monkeypatch.setattr("sys.argv", ["report", str(out), *words])
+    depth_report.main()
 
 
 def test_the_report_has_a_line_for_each_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = tmp_path / "runs"
-    made(runs / "ten" / "1h" / "pre_24" / "seed1", {100: 4.0, 200: 3.0}, valid=20.25, test=19.5)
-    made(runs / "ten" / "1h" / "dlcl_4" / "seed1", {300: 3.5, 600: 2.5, 300 + 1: 2.75}, valid=21.0)
-    made(runs / "quarter" / "0.25h--dropout0.3" / "pre_24" / "seed2", {10: 9.0})
-    (tmp_path / "seconds.tsv").write_text(SECONDS, encoding="utf-8")
-    words = [str(tmp_path), "--seconds", str(tmp_path / "seconds.tsv"), "--pictures", str(tmp_path)]
-    monkeypatch.setattr("sys.argv", ["report", *words])
-    depth_report.main()
+    trained(runs / "ten" / "1h" / "pre_24" / "seed1", {100: 4.0, 200: 3.0}, valid=20.25, test=19.5)
+    trained(runs / "ten" / "1h" / "dlcl_4" / "seed1", {300: 3.5, 600: 2.5, 300 + 1: 2.75}, valid=21.0)
+    trained(runs / "quarter" / "0.25h--dropout0.3" / "pre_24" / "seed2", {10: 9.0})
+    # Its recipe is not in the file of seconds, but it has another budget.
+    trained(runs / "ten" / "1h--lr1" / "pre_12" / "seed1", {10: 9.0})
+    report(monkeypatch, tmp_path)
     lines = capsys.readouterr().out.splitlines()[2:]
     assert lines == [
         "| quarter | 0.25h--dropout0.3 | pre_24 | 2 | 10 | 1.00 | 9.000 |  |  |",
         # It was resumed from update 300, so that 600 does not count.
         "| ten | 1h | dlcl_4 | 1 | 301 | 1.00 | 2.750 | 21.00 |  |",
         "| ten | 1h | pre_24 | 1 | 200 | 1.00 | 3.000 | 20.25 | 19.50 |",
+        "| ten | 1h--lr1 | pre_12 | 1 | 10 | 1.00 | 9.000 |  |  |",
     ]
     for name in ("losses.png", "depths.png"):
         assert (tmp_path / name).read_bytes()[:4] == b"\x89PNG"
-    assert depth_report.read_seconds(tmp_path / "seconds.tsv")["quarter", "dlcl_4"] == 0.5
+    assert not (tmp_path / "gains.tsv").exists()
 
 
-def test_a_report_needs_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["report", str(tmp_path), "--seconds", "x", "--pictures", str(tmp_path)])
+def test_gains_on_the_test_sets_are_for_deepnmt_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained(tmp_path / "runs" / "ten" / "1h" / "pre_24" / "seed1", {100: 4.0})
+    record = {"counts": {"train": {"read": 9, "kept": 387_480}}}
+    (tmp_path / "data" / "ten").mkdir(parents=True)
+    (tmp_path / "data" / "ten" / "preprocess.json").write_text(json.dumps(record), encoding="utf-8")
+    table = [seeds.Row("dlcl_4", (20.0, 22.0), 2.0), seeds.Row("dlcl_24", (22.0, 22.0, 25.0), 3.0, 2.0, 0.01)]
+    seeds.write(table, tmp_path / "runs" / "ten" / "1h" / "test.json")
+    report(monkeypatch, tmp_path)
+    (gain,) = map_of_depth.read(tmp_path / "gains.tsv")
+    # Variances of 2 and 3, of two and three seeds.
+    assert gain == (387_480, 1.0, "dlcl_4", "dlcl_24", 2.0, pytest.approx(2**0.5), 0.01, 2)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "message"),
+    [
+        ("ten pre_4\n", r":1: must be TEXT RECIPE SECONDS, but is 'ten pre_4'$"),
+        ("# x\nten pre_4 x\n", r":2: must be TEXT RECIPE SECONDS, but is 'ten pre_4 x'$"),
+        ("ten pre_4 -1\n", r":1: must be TEXT RECIPE SECONDS"),
+        ("ten pre_4 nan\n", r":1: must be TEXT RECIPE SECONDS"),
+        ("ten pre_4 1 2\n", r":1: must be TEXT RECIPE SECONDS"),
+        ("ten pre_4 1\n", r": must have ten dlcl_4, but does not$"),
+    ],
+)
+def test_faults_of_the_seconds_are_one_line(
+    seconds: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained(tmp_path / "runs" / "quarter" / "1h" / "dlcl_4" / "seed1", {100: 4.0})
+    with pytest.raises(UserError, match=rf"^{tmp_path}/seconds\.tsv{message}"):
+        report(monkeypatch, tmp_path, seconds)
+    assert not list(tmp_path.glob("*.png*"))
+
+
+def test_a_report_needs_a_run_and_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match=r"/runs: no run has been validated yet$"):
-        depth_report.main()
+        report(monkeypatch, tmp_path)
+    (tmp_path / "depths.png").mkdir()
+    with pytest.raises(UserError, match=r"/depths\.png: must be a file, but is a folder$"):
+        report(monkeypatch, tmp_path)
+
+
+def test_a_report_is_of_all_runs(root: Path) -> None:
+    status, calls, error = run(root, "report")
+    assert status == 0, error
+    assert calls == [
+        "python3 examples/depth_map/depth_report.py out --seconds examples/depth_map/seconds.tsv --pictures out "
+        "--gains configs/depth_map/gains.tsv"
+    ]

@@ -123,11 +123,10 @@ def save_checkpoints(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        (("2", "5", "1"), "--last must be from 1 to 1, but has 2"),
-        (("0", "5", "1"), "--last must be from 1 to 1, but has 0"),
-        (("x", "5", "1"), "--last must be whole numbers such as 5,10, but is 'x'"),
-        (("", "0", "1"), "--beam must be from 1 to 256, but has 0"),
-        (("", "5,", "1"), "--beam must be whole numbers such as 5,10, but is '5,'"),
+        (("2", "5", "1"), "--last must be whole numbers from 1 to 1 with commas between them, but is '2'"),
+        (("x", "5", "1"), "--last must be whole numbers from 1 to 1 with commas between them, but is 'x'"),
+        (("", "0", "1"), "--beam must be whole numbers from 1 to 256 with commas between them, but is '0'"),
+        (("", "5,", "1"), "--beam must be whole numbers from 1 to 256 with commas between them, but is '5,'"),
         (("", "5", "1,1000"), "--lenpen must be numbers from -100 to 100, such as 0.6,1, but is '1,1000'"),
         (("", "5", "nan"), "--lenpen must be numbers from -100 to 100, such as 0.6,1, but is 'nan'"),
         (("", "5", ""), "--lenpen must be numbers from -100 to 100, such as 0.6,1, but is ''"),
@@ -154,8 +153,8 @@ def test_faulty_data_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     [
         (["--lenpen=-1,x"], "--lenpen must be numbers from -100 to 100, such as 0.6,1, but is '-1,x'"),
         (["--lenpen", "-1,-101"], "--lenpen must be numbers from -100 to 100, such as 0.6,1, but is '-1,-101'"),
-        (["--beam", "-1,2"], "--beam must be whole numbers such as 5,10, but is '-1,2'"),
-        (["--last=-x"], "--last must be whole numbers such as 5,10, but is '-x'"),
+        (["--beam", "-1,2"], "--beam must be whole numbers from 1 to 256 with commas between them, but is '-1,2'"),
+        (["--last=-x"], "--last must be whole numbers from 1 to 1 with commas between them, but is '-x'"),
         (["--last=", "--beam=4"], "option --last needs a value"),
     ],
 )

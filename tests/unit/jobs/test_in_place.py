@@ -103,6 +103,15 @@ def test_where_nothing_was_worth_it_another_begins(tmp_path: Path) -> None:
     assert (tmp_path / "its.lock").exists()
 
 
+def test_a_pattern_names_what_is_worth_something(tmp_path: Path) -> None:
+    first, second = (replace(job(tmp_path, seed=seed), worth=("save/last", "part*")) for seed in (1, 2))
+    begin(first)
+    begin(second)
+    (tmp_path / "part7").mkdir()
+    with pytest.raises(UserError, match=f"^{tmp_path} was begun with seed 2, not 1{END}"):
+        begin(first)
+
+
 def test_one_process_works_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "WAIT", 0)
     begin(job(tmp_path / "out", {"beams": [1]}))

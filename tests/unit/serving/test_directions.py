@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +14,7 @@ from typing import Any
 import pytest
 
 from deepnmt.errors import UserError
-from deepnmt.serving import directions
+from deepnmt.serving import directions, server
 from deepnmt.serving.directions import Directions
 
 
@@ -69,6 +74,55 @@ def test_a_faulty_folder_changes_nothing(record: str, message: str, opened: list
     assert list(models.all) == before
     folder(folders[0], "de-en 3")
     assert models.reload() == [str(folders[0])]
+
+
+def test_the_last_of_two_reloads_wins(opened: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    models = Directions([folder(tmp_path / "a", "de-en 1")])
+    load, begun, goes_on = directions.Translator, threading.Event(), threading.Event()
+
+    def slowly(path: Path, threads: int | None) -> Any:
+        found = load(path, threads)
+        if found.record == "de-en 2":  # type: ignore[attr-defined]
+            begun.set()
+            assert goes_on.wait(60)
+        return found
+
+    monkeypatch.setattr(directions, "Translator", slowly)
+    with ThreadPoolExecutor() as pool:
+        folder(tmp_path / "a", "de-en 2")
+        first = pool.submit(models.reload)
+        assert begun.wait(60)
+        folder(tmp_path / "a", "de-en 3")
+        second = pool.submit(models.reload)
+        # Without an order, the second would end now, and the first would undo it.
+        wait([second], timeout=0.1)
+        goes_on.set()
+        assert first.result() == second.result() == [str(tmp_path / "a")]
+    now: Any = models.find("de", "en")
+    assert now.translator.record == "de-en 3"
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (UserError("a: broken", "b: broken"), "a: broken\nmodels are not loaded again: b: broken"),
+        (FileNotFoundError(2, "No such file", "a/model.json"), "a/model.json: No such file"),
+        (
+            ModuleNotFoundError("no onnxruntime", name="starlette"),
+            "starlette is not installed: pip install 'deepnmt[serve]'",
+        ),
+        (RuntimeError("secret"), r"RuntimeError at test_directions\.py:\d+"),
+    ],
+)
+def test_no_fault_of_a_reload_is_silent(error: Exception, line: str, caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> None:
+        raise error
+
+    endpoints: Any = SimpleNamespace(directions=SimpleNamespace(reload=fail))
+    with caplog.at_level(logging.INFO):
+        asyncio.run(server._reload(endpoints))
+    said = "\n".join(record.getMessage() for record in caplog.records if record.name == server.__name__)
+    assert re.fullmatch(f"models are not loaded again: {line if 'secret' in str(error) else re.escape(line)}", said)
 
 
 def test_two_models_of_one_direction(opened: list[str], tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_metrics_are_in_the_text_format(tmp_path: Path) -> None:
             await served.client.translate(["Köln", "", "ab"])
             await served.client.translate("x" * 99)
             answer = await served.client.request("GET", "/metrics")
-            assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+            assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
             return answer.body.decode()
 
     values = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 from urllib.error import HTTPError
 
 import pytest
+from hostile_clients import hostile_requests
 from libretranslatepy import LibreTranslateAPI
 from support.served_sockets import connected, received, sockets
 from support.serving import Echo, echo, run
@@ -68,36 +70,65 @@ def test_half_a_body_is_refused(port: int) -> None:
     assert b"connection: close\r\n" in answer
 
 
-def test_a_head_without_end(port: int) -> None:
+@pytest.mark.parametrize("end", [b"", b"\r\n\r\n"])
+def test_a_head_is_bounded(end: bytes, port: int) -> None:
     client = connected(port)
-    client.sendall(HEALTH + b"x-header: " + b"x" * 20_000)
+    client.sendall(HEALTH + b"x-header: " + b"x" * 20_000 + end)
     answer = received(client)
     assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
-    assert answer.endswith(b"The head of the request is too large.")
+    assert answer.endswith(b'{"error": "the head of the request is too large"}')
     # A smaller one may be of any form.
     other = connected(port)
     other.sendall(HEALTH + b"connection: close\r\nx-header: " + b"x" * 10_000 + b"\r\n\r\n")
     assert received(other).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
-@pytest.mark.parametrize(
-    "words",
-    [b"\x16\x03\x01\x02\x00", b"GET / HTTP/9.9\r\n\r\n", b"nonsense\r\n\r\n", b"GET http://[::1 HTTP/1.1\r\n\r\n"],
-)
-def test_no_http(words: bytes, port: int) -> None:
+def test_hostile_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Echo, "longest", 400)
+    requests = hostile_requests("de", "en")
+    answers, statuses = {}, {}
+    with sockets(echo(tmp_path), max_body=65_536) as port:
+        for name, data, _ in requests:
+            client = connected(port)
+            client.sendall(data)
+            answers[name] = received(client)
+    for name, answer in answers.items():
+        head, _, body = answer.partition(b"\r\n\r\n")
+        statuses[name] = int(head.split(b" ")[1])
+        assert b"Traceback" not in answer
+        if statuses[name] != 200:
+            assert b"content-type: application/json" in head, name
+            # A line of ASCII that says it.
+            found = json.loads(body)
+            assert list(found) == ["error"], name
+            assert re.fullmatch(r"[ -~]{5,150}", found["error"]), (name, found)
+    assert statuses == {name: status for name, _, status in requests}
+    assert len(statuses) == len(requests) > 150
+
+
+def test_a_request_for_another_protocol_is_refused(port: int) -> None:
+    """Its body would be lost."""
     client = connected(port)
-    client.sendall(words)
+    body = b'{"q": "a", "source": "de", "target": "en"}'
+    upgrade = f"connection: upgrade\r\nupgrade: h2c\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+    client.sendall(TRANSLATE + upgrade + body)
     answer = received(client)
     assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
-    assert b"Traceback" not in answer
+    assert json.loads(answer.partition(b"\r\n\r\n")[2]) == {
+        "error": "only HTTP/1.1 is possible, without 'Connection: Upgrade'"
+    }
 
 
-def test_a_body_that_is_too_large_is_answered(port: int) -> None:
-    client = connected(port)
-    client.sendall(TRANSLATE + b"content-length: 500000\r\n\r\n" + b"x" * 500_000)
-    answer = received(client)
+@pytest.mark.parametrize("header", [b"", b"content-encoding: gzip\r\n", b"origin: http://evil.example\r\n"])
+def test_whoever_sends_much_is_answered(header: bytes, tmp_path: Path) -> None:
+    with sockets(echo(tmp_path)) as port:
+        client = connected(port)
+        client.sendall(TRANSLATE + header + b"content-length: 500000\r\n\r\n")
+        for _ in range(50):
+            client.sendall(b"x" * 10_000)
+        answer = received(client)
     assert answer.startswith(b"HTTP/1.1 413 ")
-    assert answer.endswith(b'{"error": "the body must have at most 10000 bytes"}')
+    assert json.loads(answer.partition(b"\r\n\r\n")[2]) == {"error": "the body must have at most 10000 bytes"}
 
 
 def test_chunks_are_counted(port: int) -> None:
@@ -115,6 +146,29 @@ def test_requests_one_after_the_other(port: int) -> None:
     answer = received(client)
     assert answer.count(b"HTTP/1.1 200 OK\r\n") == 6
     assert answer.count(b'{"translatedText":"a"}') == 5
+
+
+def test_requests_that_wait_on_a_connection_are_bounded(tmp_path: Path) -> None:
+    translator = echo(tmp_path)
+    assert isinstance(translator.engine, Echo)
+    translator.engine.open.clear()
+    body = json.dumps({"q": "a", "source": "de", "target": "en"}).encode()
+    one = TRANSLATE + f"content-length: {len(body)}\r\n\r\n".encode() + body
+    chunk = b"1000\r\n" + b"x" * 4096 + b"\r\n"
+    with sockets(translator) as port:
+        for data, error in (
+            (one + (HEALTH + b"\r\n") * 17, "too many requests wait on this connection"),
+            (
+                one + TRANSLATE + b"transfer-encoding: chunked\r\n\r\n" + chunk * 17,
+                "too many bytes wait on this connection",
+            ),
+        ):
+            client = connected(port)
+            client.sendall(data)
+            answer = received(client)
+            assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+            assert json.loads(answer.partition(b"\r\n\r\n")[2]) == {"error": error}
+        translator.engine.open.set()
 
 
 def test_too_many_connections(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,15 +231,18 @@ class Transport(asyncio.Transport):
         self.aborted = True
 
 
-def test_a_client_that_leaves_is_noticed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [b"", HEALTH + b"\r\n"])
+def test_a_client_that_leaves_is_noticed(more: bytes, tmp_path: Path) -> None:
+    """Also with a further request behind the one that waits."""
     translator = echo(tmp_path)
     assert isinstance(translator.engine, Echo)
     translator.engine.open.clear()
     with sockets(translator) as port:
         body = b'{"q": "secret", "source": "de", "target": "en"}'
         first, second = connected(port), connected(port)
-        for client in (first, second):
-            client.sendall(TRANSLATE + f"connection: close\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
+        whole = TRANSLATE + f"content-length: {len(body)}\r\n\r\n".encode() + body
+        first.sendall(whole.replace(b"\r\n", b"\r\nconnection: close\r\n", 1))
+        second.sendall(whole + more)
         second.close()
         # In whichever order both are read, one is dropped and one waits in the end.
         for _ in range(1000):

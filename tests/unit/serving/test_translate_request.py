@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import threading
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 from support.serving import FORM, Echo, echo, run, serving, until
 
 from deepnmt.serving import endpoints
+from deepnmt.translator.translator import Translated
 
 
 def test_an_answer_is_that_of_translate(tmp_path: Path) -> None:
@@ -261,11 +264,72 @@ def test_a_client_that_leaves_is_dropped(tmp_path: Path, monkeypatch: pytest.Mon
     run(work())
 
 
-def test_a_fault_of_the_engine_takes_no_other_sentence_with_it(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("end", ["the client leaves", "the time is over", "another sentence is too long"])
+def test_what_ends_while_its_sentences_are_encoded_is_not_translated(
+    end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(endpoints, "POLL", 0.01)
+    translator = echo(tmp_path)
+    assert isinstance(translator.engine, Echo)
+    encoded, texts, encoding, goes_on = translator.encoded, list[str](), threading.Event(), threading.Event()
+
+    def slowly(text: str) -> Translated:
+        texts.append(text)
+        if text == "b":
+            encoding.set()
+            assert goes_on.wait(60)
+        return encoded(text)
+
+    monkeypatch.setattr(translator, "encoded", slowly)
+
     async def work() -> None:
-        async with serving(echo(tmp_path), wait=0.1) as served:
+        timeout = 0.2 if end == "the time is over" else 30.0
+        async with serving(translator, timeout=timeout) as served:
+            left = asyncio.Event()
+            text = "x" * 41 if end == "another sentence is too long" else "a"
+            body = json.dumps({"q": [text, "b", "c"], "source": "de", "target": "en"}).encode()
+            headers = {"content-type": "application/json"}
+            first = asyncio.ensure_future(served.client.request("POST", "/translate", body, headers, left))
+            await until(encoding.is_set)
+            if end == "the client leaves":
+                left.set()
+            assert (await first).status == {"the client leaves": 0, "the time is over": 504}.get(end, 400)
+            goes_on.set()
+            assert (await served.client.translate("d")).json()["translatedText"] == "d"
+        # Nor is the last one encoded.
+        assert (texts, translator.engine.batches) == ([text, "b", "d"], [["d"]])
+
+    run(work())
+
+
+class PanicException(BaseException):
+    """As of a library in Rust."""
+
+
+@pytest.mark.parametrize("kind", [ValueError, StopIteration, PanicException])
+@pytest.mark.parametrize("part", ["search", "encoding"])
+def test_a_fault_takes_no_other_sentence_with_it(
+    part: str, kind: type[BaseException], tmp_path: Path, caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    translator = echo(tmp_path)
+    search, encoded = translator.engine.search, translator.encoded
+
+    def failing_search(sentences: Any, settings: Any) -> Any:
+        if part == "search" and any("♥" in sentence for sentence in sentences):
+            raise kind("a secret text")
+        return search(sentences, settings)
+
+    def failing_encoding(text: str) -> Translated:
+        if part == "encoding" and "♥" in text:
+            raise kind("a secret text")
+        return encoded(text)
+
+    monkeypatch.setattr(translator.engine, "search", failing_search)
+    monkeypatch.setattr(translator, "encoded", failing_encoding)
+
+    async def work() -> None:
+        async with serving(translator, wait=0.1) as served:
             answers = await asyncio.gather(*map(served.client.translate, ("one", "♥", "two")))
         assert [answer.status for answer in answers] == [200, 500, 200]
         assert [answer.json() for answer in answers] == [
@@ -275,6 +339,7 @@ def test_a_fault_of_the_engine_takes_no_other_sentence_with_it(
     with caplog.at_level(logging.DEBUG):
         run(work())
     (line,) = [record.getMessage() for record in caplog.records if record.name.startswith("deepnmt")]
-    assert line.startswith("internal error: ValueError at serving.py:")
+    name = "ValueError" if kind is ValueError else "RuntimeError"
+    assert line.startswith(f"internal error: {name} at test_translate_request.py:")
     assert "secret" not in caplog.text
     assert "Traceback" not in caplog.text

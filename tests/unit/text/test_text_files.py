@@ -118,6 +118,8 @@ def faults_of(source: str, reads: bool = False) -> Iterator[str]:
         elif name in ("TextIOWrapper", "NamedTemporaryFile", "TemporaryFile") and not utf8:
             if name == "TextIOWrapper" or any("b" not in mode for mode in [words.get("mode", "b")]):
                 yield f"{node.lineno}: opens text without encoding"
+        elif name == "splitlines" and owner.startswith("whole_text("):
+            yield f"{node.lineno}: ends a line of a file where it does not end"
         elif name in ("loadtxt", "genfromtxt", "fromregex"):
             yield f"{node.lineno}: reads a text file"
         elif words.keys() & {"text", "universal_newlines"} and not utf8 and owner == "subprocess":
@@ -147,6 +149,7 @@ def test_all_text_files_are_read_by_one_module_and_written_as_utf8() -> None:
         "path.read_text('utf-8')", "path.write_text(text, encoding='ascii')", "os.fdopen(3, 'w')", "open(1, mode='w')",
         "subprocess.run(command, text=True)", "subprocess.Popen(command, universal_newlines=True)",
         "io.TextIOWrapper(file)", "np.loadtxt(path)", "tempfile.NamedTemporaryFile(mode='w')", "gzip.open(path, 'wt')",
+        "whole_text(path).splitlines()", "whole_text(path, 'replace').splitlines(keepends=True)",
     ],
 )  # fmt: skip
 def test_the_search_finds(code: str) -> None:
@@ -159,6 +162,7 @@ def test_the_search_finds(code: str) -> None:
     [
         "open(path, 'rb')", "path.open('wb')", "path.open('w', encoding='utf-8')", "path.write_text(text, 'utf-8')",
         "subprocess.run(command, text=True, encoding='utf-8')", "index.read_text(chunk)", "gzip.open(path)",
+        "whole_text(path).split(sep)", "str(error).splitlines()",
     ],
 )  # fmt: skip
 def test_the_search_leaves(code: str) -> None:

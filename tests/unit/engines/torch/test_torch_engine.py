@@ -19,7 +19,7 @@ from support.language_models import language_model, save_language_model
 from support.models import batch, task
 from support.translation_models import write_checkpoint, write_data
 
-from deepnmt.engines import batches
+from deepnmt.engines import padding
 from deepnmt.engines.engine import SearchSettings
 from deepnmt.engines.torch.fairseq_engine import TorchEngine, load_checkpoints
 from deepnmt.errors import UserError
@@ -79,7 +79,7 @@ def test_scores_are_the_models_log_probabilities(
     positions: int, paths: list[Path], data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also of an ensemble, whose probabilities are the mean, and however many are scored at a time."""
-    monkeypatch.setattr(batches, "POSITIONS", positions)
+    monkeypatch.setattr(padding, "POSITIONS", positions)
     words = Dictionary.load(str(data / "dict.de.txt"))
     pipeline = TextPipeline.read(data)
     sources = [pipeline.encode(line).split() for line in LINES if line]
