@@ -54,7 +54,8 @@ async def slow(port: int, data: bytes) -> int:
         else:
             for byte in data[:PATIENCE]:
                 writer.write(bytes([byte]))
-                await asyncio.wait([reading], timeout=1)
+                if (await asyncio.wait([reading], timeout=1))[0]:
+                    break
         done, _ = await asyncio.wait([reading], timeout=PATIENCE)
         with contextlib.suppress(OSError):
             await asyncio.gather(*done)

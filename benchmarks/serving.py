@@ -20,6 +20,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import math
 import os
 import random
 import re
@@ -135,8 +136,8 @@ class Bench:
     def row(self, name: str, found: Load, before: dict[str, float], after: dict[str, float]) -> None:
         """Print a row; without counters before, the server has not counted all of the answers."""
         latencies = sorted(found.latencies) or [0.0]
-        slowest = latencies[int(0.95 * (len(latencies) - 1))]
-        sentences, share = float(len(found.latencies)), "| "
+        slowest = latencies[math.ceil(0.95 * len(latencies)) - 1]
+        sentences, share = float(len(found.latencies)), "- | -"
         if before:
             sentences = after["deepnmt_sentences_total"] - before["deepnmt_sentences_total"]
             each = (after["process_cpu_seconds_total"] - before["process_cpu_seconds_total"]) / max(1, sentences)

@@ -28,13 +28,17 @@ def register() -> None:
     level, handlers = root.level, root.handlers[:]
     from deepnmt import criterions, fairseq_patches, lr_schedulers, translation_task
     from deepnmt.console import is_command
+    from deepnmt.dual import dual_task
     from deepnmt.model import architectures
+    from deepnmt.pretraining import pretraining_tasks
 
     fairseq_patches.install()
     architectures.register()
     criterions.register()
     lr_schedulers.register()
     translation_task.register()
+    dual_task.register()
+    pretraining_tasks.register()
     if not is_command():
         # Importing fairseq and its programs sets both.
         root.setLevel(level)

@@ -24,13 +24,18 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.utils import split_paths
 from omegaconf import II
+from torch import Tensor
 
 from deepnmt.criterions.fused import FusedLabelSmoothedCrossEntropy
-from deepnmt.data import bpe_dropout
-from deepnmt.data.bpe_dropout import BOTH, SIDES, RecutPairs, check_codes
-from deepnmt.data.weighted_pairs import WeightedPairs, read_weights
+from deepnmt.criterions.loss_watch import gathered, watched
+from deepnmt.data.companions import TARGET, with_companions
+from deepnmt.data.curriculum import CompetentPairs
+from deepnmt.data.dynamic_sampling import LOSSES, PairLosses
+from deepnmt.data.training_text import TrainingTextOptions, cut_anew, in_order, losses_of, ranks_of
+from deepnmt.data.weighted_pairs import requested_weights, weighing
 from deepnmt.errors import UserError
-from deepnmt.options.option_table import described
+from deepnmt.options.option_table import MATMUL_HELP, MATMUL_PRECISIONS, TRAINING, described, range_faults
+from deepnmt.recipe.order_rules import NAMES, order_faults
 from deepnmt.search import fusion, right_to_left
 from deepnmt.search.constraint_file import WholeWordConstraints, read_constraints
 from deepnmt.search.generator import BeamGenerator
@@ -39,31 +44,28 @@ from deepnmt.search.options import SearchOptions, faults_of
 from deepnmt.search.right_to_left import ReversedTargets, turned_hypothesis, turned_targets
 from deepnmt.text.record import read_record, selected_on
 from deepnmt.text.settings import RECORD
+from deepnmt.training.weight_penalty import penalised
 
 # The mark of a model that translates from right to left in a checkpoint's `task_state`; other models lack it.
 RIGHT_TO_LEFT = "right_to_left"
-# torch's own names.
-MATMUL_PRECISIONS = ("highest", "high", "medium")
 
 
 @dataclass
-class DeepTranslationConfig(SearchOptions, TranslationConfig):  # type: ignore[misc]
-    """fairseq's options of `translation`, `SearchOptions`, and options of training."""
+class DeepTranslationConfig(SearchOptions, TrainingTextOptions, TranslationConfig):  # type: ignore[misc]
+    """fairseq's options of `translation`, `SearchOptions`, `TrainingTextOptions`, and further options of training."""
 
     # fmt: off
     validate_average: int = described(
         1, "weights averaged for validation: current ones and the last N - 1 checkpoints (1: current)")
     right_to_left: bool = described(False, "train a model that writes translations from their end; checkpoints know it")
-    bpe_dropout: float = described(
-        0.0, "probability of omitting each BPE merge, as the training text is cut anew in each epoch")
-    bpe_dropout_side: ChoiceEnum(SIDES) = described(  # type: ignore[valid-type]
-        BOTH, "sides that --bpe-dropout cuts anew: source, target, or both")
     float32_matmul_precision: ChoiceEnum(MATMUL_PRECISIONS) = described(  # type: ignore[valid-type]
-        "highest", "rounding of factors in training's float32 products: high and medium as in torch on a GPU (TF32), "
-        "medium to bfloat16 on a CPU with AMX or AVX-512 BF16")
+        "highest", MATMUL_HELP)
     seed: int = II("common.seed")
-    pair_weights: Optional[str] = described(
-        None, "file with the weight of each training pair in the loss, one number per line")
+    update_freq: list[int] = II("optimization.update_freq")  # noqa: RUF009
+    l1: float = described(0.0, "weight of the sum of the absolute values of all matrices in the loss per token")
+    l2: float = described(0.0, "weight of the sum of the squares of all matrices in the loss per token")
+    mono: Optional[str] = described(
+        None, "data folders of deepnmt binarise --mono, colon-separated: text of one language beside the pairs")
     constraint_file: Optional[str] = described(
         None, "file of required phrases in subwords, with tabs, a line per sentence (with --constraints)")
     nbest_file: Optional[str] = described(
@@ -85,10 +87,12 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
             cfg.upsample_primary = 1
         elif copies <= 0:
             raise UserError(f"--upsample-primary must be at least 1, but is {copies}")
-        if faults := list(bpe_dropout.option_faults(cfg)):
-            raise UserError(*faults)
+        own = {name: getattr(cfg, name, None) for name in NAMES}
+        if faults := [*range_faults(own, TRAINING), *order_faults(own)]:
+            raise UserError(*(f"--{name} {rest}" for name, rest in faults))
         super().__init__(cfg, src_dict, tgt_dict)
         self.right_to_left = bool(cfg.right_to_left)
+        self.seen: list[tuple[Tensor, Tensor]] = []  # numbers and losses of the pairs of an update
         self.loaded: list[bool] = []  # whether each model of an ensemble translates from right to left
         if self.right_to_left:
             self.state.merge_state_dict({RIGHT_TO_LEFT: True})
@@ -97,6 +101,7 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
 
     averaged: Any = None  # the model that is validated, where it is not the one that is trained
     averaged_generator: Any = None
+    losses: Optional[PairLosses] = None  # of the training pairs, with --sample-share
 
     def validate_with(self, model: Any, weights: Optional[Mapping[str, Any]]) -> None:
         """Validate these weights from now on, by their names in a checkpoint; None: the model's own."""
@@ -109,6 +114,38 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
                 options = Namespace(**json.loads(self.cfg.eval_bleu_args))
                 self.averaged_generator = self.build_generator([self.averaged], options)
         self.averaged.load_state_dict(weights)
+
+    def train_step(
+        self,
+        sample: Any,
+        model: Any,
+        criterion: Any,
+        optimizer: Any,
+        update_num: int,
+        ignore_grad: bool = False,
+        **more: Any,
+    ) -> Any:
+        """Train on one batch, with a penalty on the weights and a record of the pairs' losses where requested."""
+        if self.cfg.l1 or self.cfg.l2:
+            criterion = penalised(criterion, self.cfg.l1, self.cfg.l2)
+        step = partial(super().train_step, sample, model, criterion, optimizer, update_num, ignore_grad, **more)
+        if self.losses is None or ignore_grad:
+            return step()
+        with watched(model, sample, self.tgt_dict.pad()) as found:
+            result = step()
+        self.seen.append((sample["id"].cpu(), *found))
+        return result
+
+    def optimizer_step(self, optimizer: Any, model: Any, update_num: int) -> None:
+        """Update the weights; then all processes know the losses of all pairs of the update."""
+        super().optimizer_step(optimizer, model=model, update_num=update_num)
+        if self.losses is not None:
+            self.losses.record(*gathered(self.seen))
+            self.seen.clear()
+
+    def get_checkpoint_dict(self) -> dict[str, Any]:
+        """Return entries for a checkpoint beside the position in the data; fairseq calls this."""
+        return {} if self.losses is None else {LOSSES: self.losses.state()}
 
     def valid_step(self, sample: Any, model: Any, criterion: Any) -> Any:
         """Validate one batch."""
@@ -139,39 +176,40 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         super().load_state_dict(state_dict)
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
-        """Load a subset. Raises `UserError` if the data lack requirements of --bpe-dropout or --pair-weights."""
+        """Load a subset. Raises `UserError` if the data do not fit options of training."""
         super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
         dataset = self.datasets[split]
         # fairseq combines its training sets, and with --combine-valid-subsets the validation sets as `valid`.
         training = combine and split != "valid"
         if training:
+            # By the text as it is before it is cut anew.
+            ranks, sources = ranks_of(self.cfg, dataset), dataset.src
             self._note_selection()
             if self.cfg.constraint_file is not None:
                 raise UserError("--constraint-file: must be given to fairseq-generate alone")
-        if self.cfg.bpe_dropout and training:
-            folders = list(map(Path, split_paths(self.cfg.data)))
-            languages = (self.cfg.source_lang, self.cfg.target_lang)
-            for folder in folders:
-                # Also the folders of later epochs.
-                check_codes(folder, languages, self.cfg.bpe_dropout_side)
-            self.datasets[split] = RecutPairs(
-                dataset,
-                folders[(epoch - 1) % len(folders)],
-                languages,
-                self.cfg.bpe_dropout,
-                self.cfg.seed,
-                self.max_positions(),
-                self.cfg.bpe_dropout_side,
-            )
+            self.datasets[split] = cut_anew(self.cfg, dataset, epoch, self.max_positions())
         if self.cfg.constraint_file is not None and not combine:
             dataset.constraints = read_constraints(Path(self.cfg.constraint_file), self.tgt_dict, len(dataset))
         if self.right_to_left and dataset.tgt is not None:
             dataset.tgt = ReversedTargets(dataset.tgt, self.tgt_dict)
-        if self.cfg.pair_weights and training:
-            if len(split_paths(self.cfg.data)) > 1:
-                raise UserError("--pair-weights needs a single data folder, but DATA names several")
-            weights = read_weights(Path(self.cfg.pair_weights), len(dataset))
-            self.datasets[split] = WeightedPairs(self.datasets[split], weights)
+        if training and self.cfg.mono:
+            data, longest = Path(split_paths(self.cfg.data)[0]), min(self.max_positions())
+            more = self.cfg.mono, data, self.mono_languages(), longest, self.cfg.seed
+            self.datasets[split] = with_companions(self.datasets[split], dataset, *more)
+        if training:
+            weights = requested_weights(self.cfg, sources)
+            self.losses = losses_of(self.cfg, dataset, self.losses)
+            self.datasets[split] = in_order(self.cfg, self.datasets[split], weights, ranks, self.losses)
+
+    def mono_languages(self) -> dict[str, str]:
+        """Return the languages of --mono that are read, by their sides of the pairs."""
+        return {TARGET: self.cfg.target_lang}
+
+    def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return the batches of a subset."""
+        if isinstance(dataset, CompetentPairs):
+            dataset.processes = kwargs.get("num_shards", 1)
+        return super().get_batch_iterator(dataset, *args, **kwargs)
 
     def build_dataset_for_inference(self, *args: Any, **kwargs: Any) -> Any:
         """Return lines of text for fairseq-interactive. Raises `UserError` for options that need a whole subset."""
@@ -189,9 +227,10 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
     def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> Any:
         """Build the criterion. Raises `UserError` if it is asked to weigh pairs, but cannot."""
         criterion = super().build_criterion(cfg, from_checkpoint)
-        if self.cfg.pair_weights and type(criterion) is not FusedLabelSmoothedCrossEntropy:
+        asked = weighing(self.cfg)
+        if asked and type(criterion) is not FusedLabelSmoothedCrossEntropy:
             wanted = "label_smoothed_cross_entropy_fused"
-            raise UserError(f"--criterion must be {wanted} with --pair-weights, but is {cfg._name}")
+            raise UserError(f"--criterion must be {wanted} with {asked}, but is {cfg._name}")
         return criterion
 
     def build_generator(

@@ -7,7 +7,7 @@ updates and scores stay. `deepnmt grow` is the same as a command.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
@@ -25,13 +25,17 @@ from deepnmt.checkpoints.plans import (
     unchanged,
 )
 from deepnmt.checkpoints.preserving import Preserved, keep_function, preserve
-from deepnmt.checkpoints.rewrite import StackPlan, rewrite_file, with_model, with_optimizer
+from deepnmt.checkpoints.rewrite import FREEZING, StackPlan, rewrite_file, with_model, with_optimizer
 from deepnmt.checkpoints.state import CheckpointState
-from deepnmt.checkpoints.tensors import grow_weight, kept_weight, sources, weight_name
+from deepnmt.checkpoints.tensors import grow_weight, kept_weight, resized_sums, sources, weight_name
 from deepnmt.checkpoints.trained_model import model_config
 from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.frozen_embeddings import frozen_tables
+from deepnmt.model.frozen_layers import freeze_text, frozen_names
+from deepnmt.model.shared_layers import NONE
 from deepnmt.model.stack import STACKS
+from deepnmt.model.transparent import SUMS
 
 
 @dataclass(frozen=True)
@@ -43,12 +47,14 @@ class Growth:
         groups: new groups by stack, as in --encoder-groups; by default `grown_groups` derives them from the old ones
         strategy: one of `STRATEGIES`
         function_preserving: the new model has the old model's logits
+        freeze_old: the old layers of stacks that grow, which are not copies, keep their weights in the next training
     """
 
     depths: Mapping[str, int]
     groups: Mapping[str, str] = field(default_factory=dict)
     strategy: str = "stack"
     function_preserving: bool = False
+    freeze_old: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,15 +89,18 @@ class GrownStack(StackPlan):
 
     def states(self, old: States) -> States:
         """Return the optimizer's state of each parameter; it is zero for the new weights of W."""
-        name = weight_name(self.new.name)
         if not self.layers.changes:
             return old
         origin = sources(old, self.new.name, self.layers, self.history)
         new = {parameter: dict(old[source]) for parameter, source in origin.items()}
-        for key, value in new.get(name, {}).items():
-            if isinstance(value, Tensor) and value.dim():
-                assert self.history is not None
-                new[name][key] = kept_weight(value, self.history, self.new.oldest).to(value.dtype)
+        changes: dict[str, Callable[[Tensor], Tensor]] = {}
+        if self.old.sums:
+            changes[SUMS] = lambda value: resized_sums(value, self.old, self.layers)
+        if (history := self.history) is not None:
+            changes[weight_name(self.new.name)] = lambda value: kept_weight(value, history, self.new.oldest)
+        for name, change in changes.items():
+            moments = {key: each for key, each in new.get(name, {}).items() if isinstance(each, Tensor) and each.dim()}
+            new.get(name, {}).update({key: change(each).to(each.dtype) for key, each in moments.items()})
         return new
 
     def layer_fact(self, layer: int) -> str:
@@ -147,6 +156,8 @@ def grow_state(
     result, lines = with_model(state, config, plans)
     if carry_moments and state.optimizer() is None:
         raise UserError(f"--carry-moments: no optimizer state found in {state.name}")
+    if carry_moments and frozen_names(state.tensors(), state.options()):
+        raise UserError(f"--carry-moments: {state.name} has no moments of its frozen layers")
 
     def carried(optimizer: Mapping[str, Any]) -> dict[str, Any]:
         return _carried(optimizer, state, result, old_config, plans)
@@ -185,7 +196,7 @@ def plan_growth(config: DLCLTransformerConfig, growth: Growth) -> tuple[DLCLTran
 
 def _planned_options(config: DLCLTransformerConfig, growth: Growth) -> tuple[dict[str, Any], dict[str, LayerPlan]]:
     """Return the changed options of the model, and the origin of the layers of each stack."""
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = dict.fromkeys(FREEZING, NONE)
     layers: dict[str, LayerPlan] = {}
     faults: list[str] = []
     if growth.strategy not in STRATEGIES:
@@ -204,6 +215,8 @@ def _planned_options(config: DLCLTransformerConfig, growth: Growth) -> tuple[dic
             option = "groups"
             groups = grown_groups(stack.groups, layers[stack.name], growth.groups.get(stack.name))
             options[f"{stack.name}_groups"] = groups
+            if growth.freeze_old:
+                options[f"{stack.name}_freeze"] = freeze_text(layers[stack.name].old_layers())
         except ValueError as error:
             faults.append(f"--{stack.name}-{option} {error}")
         options[f"{stack.name}_layers"] = growth.depths[stack.name]
@@ -226,13 +239,16 @@ def _carried(
             states = plan.states(states)
         return states
 
-    left_out = [weight_name(plan.new.name) for plan in plans] if config.dlcl_freeze else []
+    frozen = [plan.new for plan in plans if plan.new.boundaries is not None] if config.dlcl_freeze else []
+    left_out = [weight_name(stack.name) for stack in frozen]
+    left_out += frozen_tables(config)
     # In half precision, fairseq saves tied tensors separately.
     if config.one_table:
         left_out.append("decoder.embed_tokens.weight")
     if config.one_table or config.share_decoder_input_output_embed:
         left_out.append("decoder.output_projection.weight")
-    return carried_state(optimizer, _trained(old, left_out), _trained(new, left_out), grown, old.name)
+    trained = _trained(new, [*left_out, *frozen_names(new.tensors(), new.options())])
+    return carried_state(optimizer, _trained(old, left_out), trained, grown, old.name)
 
 
 def _trained(state: CheckpointState, left_out: list[str]) -> dict[str, Tensor]:

@@ -11,15 +11,25 @@ import torch
 from torch import Tensor
 
 from deepnmt.checkpoints.state import SCALES, Tensors
+from deepnmt.errors import UserError
 from deepnmt.kernels.products import quantised
 from deepnmt.search.reduced import FEW_WEIGHTS
 
 MAPS = "q_proj|k_proj|v_proj|out_proj|fc1|fc2|embed_tokens|output_projection|project_in_dim|project_out_dim"
+HALVES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 WEIGHT = re.compile(rf"(.*\.)?({MAPS})\.weight")
 
 
 def packed(tensors: Tensors, kind: str) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Return the tensors with large weights in bfloat16 or int8, and of int8 the scales, O x 1, by their names."""
+    """Return the tensors with large weights of a kind, and of int8 the scales, O x 1, by their names.
+
+    Args:
+        tensors: of a model
+        kind: float16, bfloat16 or int8
+
+    Raises:
+        UserError: a weight is too large for float16
+    """
     result: dict[str, Tensor] = {}
     scales: dict[str, Tensor] = {}
     # Tables that embeddings and vocabulary share are stored once.
@@ -30,7 +40,9 @@ def packed(tensors: Tensors, kind: str) -> tuple[dict[str, Tensor], dict[str, Te
             continue
         if tensor.data_ptr() not in done:
             weight = tensor.float()
-            done[tensor.data_ptr()] = quantised(weight) if kind == "int8" else (weight.bfloat16(), weight)
+            done[tensor.data_ptr()] = quantised(weight) if kind == "int8" else (weight.to(HALVES[kind]), weight)
+            if kind == "float16" and not bool(done[tensor.data_ptr()][0].isfinite().all()):
+                raise UserError(f"--weights float16: {name} has numbers above 65,504; use bfloat16")
         result[name] = done[tensor.data_ptr()][0]
         if kind == "int8":
             scales[name] = done[tensor.data_ptr()][1]
@@ -54,7 +66,7 @@ def unpacked(tensors: Tensors, scales: Tensors) -> dict[str, Tensor]:
     result: dict[str, Tensor] = {}
     done: dict[tuple[int, tuple[int, ...], int], Tensor] = {}
     for name, tensor in tensors.items():
-        if name not in scales and tensor.dtype != torch.bfloat16:
+        if name not in scales and tensor.dtype not in HALVES.values():
             result[name] = tensor
             continue
         place = tensor.data_ptr(), tuple(tensor.shape), scales[name].data_ptr() if name in scales else 0

@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from deepnmt.model.groups import PLAIN, group_boundaries
+from deepnmt.model.groups import CHAINED, group_boundaries
 
 STRATEGIES = ("stack", "top", "repeat-top", "interleave")
 Oldest = Callable[[int], int]
@@ -45,6 +45,10 @@ class LayerPlan:
     def added(self, layer: int) -> bool:
         """Return whether a new layer is a copy, not the old layer itself."""
         return self.ends[self.sources[layer]] != layer
+
+    def old_layers(self) -> list[int]:
+        """Return the new layers that are old ones and not copies."""
+        return [layer for layer in range(len(self.sources)) if not self.added(layer)]
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ def unchanged(depth: int) -> LayerPlan:
 
 
 def fitting_groups(groups: str, layers: LayerPlan) -> str:
-    """Return the ends of the groups of `groups`, which is not "none", in the new stack, and the top; as text."""
+    """Return the ends of the groups of `groups`, none of `CHAINED`, in the new stack, and the top; as text."""
     old = group_boundaries(groups, len(layers.ends) - 1)
     assert old is not None
     return ",".join(map(str, sorted({*(layers.ends[end] for end in old), len(layers.sources)})))
@@ -110,19 +114,19 @@ def grown_groups(groups: str, layers: LayerPlan, wanted: str | None = None) -> s
     """Return the groups of the new stack, as the option's text.
 
     Args:
-            groups: the text for the old stack: "none" stays none, and a size stays a size. Ragged boundaries are scaled
-                (interleave) or get the new layers as one more group (else)
-            layers: the growth of the stack
-            wanted: the text to use instead
+        groups: the text for the old stack: one of `CHAINED` and a size stay as they are. Ragged boundaries are scaled
+            (interleave) or get the new layers as one more group (else)
+        layers: the growth of the stack
+        wanted: the text to use instead
 
-        Raises:
-            ValueError: names the required and the actual text; an old group would not end where a new one does
+    Raises:
+        ValueError: names the required and the actual text; an old group would not end where a new one does
     """
     if wanted is None:
         wanted = fitting_groups(groups, layers) if "," in groups else groups
-    if PLAIN in (groups, wanted):
+    if groups in CHAINED or wanted in CHAINED:
         if groups != wanted:
-            raise ValueError(f"must be {'none' if groups == PLAIN else 'groups'} as before, but is '{wanted}'")
+            raise ValueError(f"must be {groups if groups in CHAINED else 'groups'} as before, but is '{wanted}'")
         return wanted
     new = group_boundaries(wanted, len(layers.sources))
     fitting = fitting_groups(groups, layers)
@@ -206,7 +210,7 @@ def kept_layers(kept: Sequence[int], depth: int) -> LayerPlan:
 
 def shrunk_groups(groups: str, layers: LayerPlan) -> str:
     """Return the option's text for the groups of the shallower stack: a size is kept if it still fits."""
-    if groups == PLAIN:
+    if groups in CHAINED:
         return groups
     fitting, depth = fitting_groups(groups, layers), len(layers.sources)
     stays = "," not in groups and int(groups) <= depth

@@ -82,6 +82,8 @@ def _way(old: StackOptions, new: StackOptions, layers: LayerPlan, learns_rows: b
             f"--function-preserving is not possible for the {stack}: with --{stack}-norm {new.norm.name} no layer can "
             "pass on its input"
         )
+    if added and old.sums and stack == "encoder":
+        raise ValueError(f"--function-preserving is not possible for the {stack}: the decoder reads all of its outputs")
     before, after = old.boundaries, new.boundaries
     if before is None or after is None or not added:
         return Preserved(None, added, True, factors)

@@ -15,14 +15,18 @@ from deepnmt.checkpoints.file import check_target, write
 from deepnmt.checkpoints.optimizer import fresh_state
 from deepnmt.checkpoints.plans import HistoryPlan, LayerPlan
 from deepnmt.checkpoints.state import PATIENCE, CheckpointState, Tensors
-from deepnmt.checkpoints.tensors import sources, weight_name
+from deepnmt.checkpoints.tensors import resized_sums, sources, weight_name
 from deepnmt.checkpoints.trained_model import check_fit, check_whole, model_config
 from deepnmt.errors import UserError
 from deepnmt.lr_schedulers.inverse_sqrt_reset import with_reset
 from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.frozen_layers import frozen_names
+from deepnmt.model.shared_layers import NONE
 from deepnmt.model.stack import STACKS, StackOptions
+from deepnmt.model.transparent import SUMS
 
 RESETTABLE = "inverse_sqrt_reset"
+FREEZING = tuple(f"{stack}_freeze" for stack in STACKS)
 NO_OPTIMIZER = "optimizer: none in the checkpoint; a training from it counts its updates from 0"
 Change = Callable[[CheckpointState, DLCLTransformerConfig], tuple[CheckpointState, list[str]]]
 
@@ -72,7 +76,10 @@ class StackPlan(ABC):
         if self.layers.changes:
             origin = sources(old, self.new.name, self.layers, self.history)
             new = {name: old[source] if name == source else old[source].clone() for name, source in origin.items()}
-            if (name := weight_name(self.new.name)) in new:
+            if self.old.sums:
+                new[SUMS] = resized_sums(new[SUMS], self.old, self.layers)
+            if self.history is not None:
+                name = weight_name(self.new.name)
                 new[name] = self.weight(new[name])
         self.settle(new)
         return new
@@ -83,6 +90,8 @@ class StackPlan(ABC):
         if self.layers.changes:
             yield f"{stack} layers: {self.old.layers} -> {self.new.layers}"
             yield f"{stack} groups: {self.old.groups} -> {self.new.groups}"
+            if self.old.sums:
+                yield f"{stack} sums: as in the origin of each layer"
             for layer, source in enumerate(self.layers.sources):
                 yield f"{stack} layer {layer + 1} <- layer {source + 1}{self.layer_fact(layer)}"
         if before != after:
@@ -132,6 +141,8 @@ def with_model(
 
     changed = [plan.new.name for plan in plans if plan.layers.changes]
     names = [f"{stack}_{option}" for option in ("layers", "groups") for stack in STACKS if stack in changed]
+    # Checkpoints of earlier versions lack this option.
+    names += [name for name in FREEZING if getattr(config, name) != state.options().get(name, NONE)]
     # Without patience left, a training would end at once.
     result = state.with_options({name: getattr(config, name) for name in names}).with_models(rewrite).without(PATIENCE)
     average = ["moving average of the model: as the model"] if state.has_average() else []
@@ -158,7 +169,7 @@ def with_optimizer(
     optimizer = old.optimizer()
     if optimizer is None:
         return new, [NO_OPTIMIZER]
-    added = len(new.tensors()) - len(old.tensors())
+    added = _trained_tensors(new) - _trained_tensors(old)
     new = new.with_optimizer(carried(optimizer) if carried else fresh_state(optimizer, added, old.name))
     moments = f"optimizer: moments {'carried, zero for new history weights' if carried else 'dropped'}"
     if keep_schedule:
@@ -172,3 +183,7 @@ def with_optimizer(
         key = "optimizer_history[-1].lr_scheduler_state"
         raise UserError(f"{old.name}: {key} must be what {RESETTABLE} keeps, but is not") from error
     return new.with_schedule_state(reset), [moments, f"learning rate: back to its peak at update {updates}"]
+
+
+def _trained_tensors(state: CheckpointState) -> int:
+    return len(state.tensors()) - len(frozen_names(state.tensors(), state.options()))

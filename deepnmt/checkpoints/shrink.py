@@ -26,12 +26,13 @@ from deepnmt.checkpoints.plans import (
     unchanged,
 )
 from deepnmt.checkpoints.preserving import branch_factors, rescaling_obstacle, scale_branches
-from deepnmt.checkpoints.rewrite import StackPlan, rewrite_file, with_model, with_optimizer
+from deepnmt.checkpoints.rewrite import FREEZING, StackPlan, rewrite_file, with_model, with_optimizer
 from deepnmt.checkpoints.state import BEST, CheckpointState
 from deepnmt.checkpoints.tensors import shrink_weight
 from deepnmt.checkpoints.trained_model import model_config
 from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.shared_layers import NONE
 from deepnmt.model.stack import STACKS, StackOptions
 
 
@@ -119,7 +120,7 @@ def plan_shrinking(
     config: DLCLTransformerConfig, shrinking: Shrinking
 ) -> tuple[DLCLTransformerConfig, list[ShrunkStack]]:
     """Return the options of the new model, and the changes of its stacks. Raises `UserError`, a line for each fault."""
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = dict.fromkeys(FREEZING, NONE)
     layers: dict[str, LayerPlan] = {}
     faults: list[str] = []
     for stack in map(config.stack, STACKS):

@@ -154,7 +154,7 @@ class CheckpointState:
     def check_trained(self) -> None:
         """Raise `UserError` if the model was exported in fewer bits: its tensors then encode other numbers."""
         if SCALES in self.contents:
-            raise UserError(f"{self.name}: must be a checkpoint of a training, but is exported in bfloat16 or int8")
+            raise UserError(f"{self.name}: must be a checkpoint of a training, but is exported in fewer bits")
 
     # Changed copies.
 
@@ -170,6 +170,15 @@ class CheckpointState:
     def with_options(self, options: Mapping[str, Any]) -> CheckpointState:
         """Return the checkpoint with some options of its model replaced."""
         return self._with(cfg={**self.contents["cfg"], "model": {**self.options(), **options}})
+
+    def with_groups(self, **groups: Mapping[str, Any]) -> CheckpointState:
+        """Return the checkpoint with other groups of options, such as `task`."""
+        return self._with(cfg={**self.contents["cfg"], **groups})
+
+    def of_training(self, name: str | None) -> CheckpointState:
+        """Return the checkpoint as one of another training; None: of a training without an identity."""
+        rest = {key: value for key, value in self._extra().items() if key != TRAINING}
+        return self._with(extra_state=rest if name is None else {**rest, TRAINING: name})
 
     def with_optimizer(self, state: Mapping[str, Any]) -> CheckpointState:
         """Return the checkpoint with another state of its optimizer."""

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from deepnmt.checkpoints.plans import HistoryPlan, LayerPlan, Oldest, gathered
+from deepnmt.model.stack import StackOptions
 
 # Distance of a hidden output's logit from the largest of its row: exp(-20) is 2e-9.
 UNREAD_LOGIT = 20.0
@@ -39,6 +40,17 @@ def sources(names: Iterable[str], stack: str, layers: LayerPlan, history: Histor
                 start = f"{found[1]}{old}."
                 result.update({f"{found[1]}{new}.{n[len(start) :]}": n for n in names if n.startswith(start)})
     return result
+
+
+def resized_sums(weight: Tensor, stack: StackOptions, layers: LayerPlan) -> Tensor:
+    """Return the weights of `deepnmt/model/transparent.py` after a change of a stack's depth, (L + 1) x R.
+
+    A new output has the logit of the layer that it copies, and a new decoder layer the logits of the one that it
+    copies.
+    """
+    if stack.name == "encoder":
+        return weight[[0, *(layer + 1 for layer in layers.sources)]]
+    return weight[:, list(layers.sources)] if stack.sums > 1 else weight
 
 
 def kept_weight(weight: Tensor, plan: HistoryPlan, oldest: Oldest) -> Tensor:

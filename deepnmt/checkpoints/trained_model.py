@@ -7,7 +7,7 @@ network itself and are written nowhere else.
 import dataclasses
 import re
 from argparse import Namespace
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, Union, get_args, get_origin
 
@@ -17,11 +17,13 @@ from torch import Tensor, nn
 
 import deepnmt
 from deepnmt.checkpoints.contents import is_buffer, kind
+from deepnmt.checkpoints.one_direction import check_one_direction, has_both, of_direction
 from deepnmt.checkpoints.packed import scale_faults
 from deepnmt.checkpoints.state import SCALES, CheckpointState, Tensors
 from deepnmt.checkpoints.tensors import weight_name
 from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.dual import DIRECTIONS
 from deepnmt.model.stack import STACKS
 from deepnmt.model.transformer import NAME, DLCLTransformerModel
 from deepnmt.model.validate import check
@@ -47,6 +49,7 @@ def model_config(state: CheckpointState) -> DLCLTransformerConfig:
     name, options = architecture(state), state.options()
     if state.is_old():
         raise UserError(f"{state.name}: args must be missing; they come from a fairseq before 0.10, without {NAME}")
+    check_one_direction(state)
     if not is_deep(state):
         raise UserError(f"{state.name}: cfg.model._name must be {NAME} or one of its architectures, but is {name}")
     kind_of_config: type[DLCLTransformerConfig] = MODEL_DATACLASS_REGISTRY[name]
@@ -76,8 +79,12 @@ def whole_faults(config: DLCLTransformerConfig) -> Iterator[tuple[str, str]]:
             yield f"{stack}_share_layers", f"must be none, but is {sharing}"
     if config.base_layers:
         yield "base_layers", f"must be 0, but is {config.base_layers}"
+    if config.decoder_lm_layers:
+        yield "decoder_lm_layers", f"must be 0, but is {config.decoder_lm_layers}"
     if config.two_sided:
         yield "two_sided", "must be false, but is true"
+    if config.fused_encoder is not None:
+        yield "fused_encoder", "must not be set, but is"
     if config.shares_attention:
         yield "decoder_self_attention", "must not be shared, but is"
 
@@ -104,6 +111,10 @@ def check_model(state: CheckpointState) -> None:
 
     Less is known about models from outside this package.
     """
+    if has_both(state):
+        for direction in DIRECTIONS:
+            check_model(of_direction(state, direction))
+        return
     if is_deep(state):
         check_fit(state, model_config(state))
         return
@@ -177,9 +188,9 @@ def _depth_faults(state: CheckpointState, config: DLCLTransformerConfig) -> Iter
         if len(layers) != options.layers:
             yield f"model must hold {options.layers} {stack} layers, as cfg.model says, but holds {len(layers)}"
             continue
-        weight, boundaries = state.tensors().get(weight_name(stack)), options.boundaries
+        weight = state.tensors().get(weight_name(stack))
         rows = 0 if weight is None or not weight.dim() else len(weight)
-        if rows != (0 if boundaries is None else len(boundaries)):
+        if rows != options.history_rows:
             held = f"one of {rows - 1} groups" if rows else "none"
             yield f"model must hold a history of --{stack}-groups {groups}, as cfg.model says, but holds {held}"
 
@@ -187,8 +198,10 @@ def _depth_faults(state: CheckpointState, config: DLCLTransformerConfig) -> Iter
 def _shape_faults(tensors: Tensors, config: DLCLTransformerConfig, scaled: Collection[str]) -> Iterator[str]:
     """Yield the parameters that are missing, too many or of another shape, the first of each kind."""
     types = []
-    for name in EMBEDDINGS.values():
-        if name not in tensors or tensors[name].dim() != 2:
+    for stack, name in EMBEDDINGS.items():
+        if rows := banded_types(tensors, stack):
+            types.append(rows)
+        elif name not in tensors or tensors[name].dim() != 2:
             yield f"model.{name} must be a table, types x width, but is {_shape(tensors.get(name))}"
         else:
             types.append(len(tensors[name]))
@@ -228,11 +241,23 @@ def tensor_faults(
 def _shapes(config: DLCLTransformerConfig, types: list[int]) -> dict[str, torch.Size]:
     """Return the shapes of a model's parameters by their names; `types` are the sizes of the two dictionaries."""
     plain: dict[str, Any] = {"initializer": "default", "encoder_embed_path": None, "decoder_embed_path": None}
-    source, target = map(_Dictionary, types)
-    task = Namespace(source_dictionary=source, target_dictionary=source if config.share_all_embeddings else target)
+    source, target = stand_in_dictionaries(config, types)
+    task = Namespace(source_dictionary=source, target_dictionary=target)
     with torch.device("meta"):
         model = DLCLTransformerModel.build_model(dataclasses.replace(config, **plain), task)
     return parameter_shapes(model)
+
+
+def banded_types(tensors: Tensors, stack: str) -> int:
+    """Return the number of types of embeddings in bands (`deepnmt/model/banded_embedding.py`); 0 for one table."""
+    beginning = f"{stack}.embed_tokens.tables."
+    return sum(tensor.shape[:1].numel() for name, tensor in tensors.items() if name.startswith(beginning))
+
+
+def stand_in_dictionaries(config: DLCLTransformerConfig, types: Sequence[int]) -> tuple[Any, Any]:
+    """Return what building a model needs of the dictionaries of source and target, of these sizes."""
+    source, target = map(_Dictionary, types)
+    return source, source if config.share_all_embeddings else target
 
 
 def parameter_shapes(model: nn.Module) -> dict[str, torch.Size]:

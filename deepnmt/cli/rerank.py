@@ -48,6 +48,8 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
         "model)")  # fmt: skip
     parser.add_argument("--per-token", action="store_true", help="with --tune, divide each log P by a number of "
         "tokens: log P(y | x) by y's, others by x's")  # fmt: skip
+    parser.add_argument("--ensemble", action="store_true", help="with --tune, find weights of the --score models for "
+        "the search: --ensemble-weights of deepnmt generate and translate")  # fmt: skip
     parser.add_argument("--oracle", action="store_true", help="also report the best BLEU of all possible choices")
     parser.add_argument("--seed", type=int, default=1, help="seed of the random starts of --tune (default: 1)")
     parser.add_argument("--starts", type=whole, default=STARTS, help=f"random starts of --tune (default: {STARTS})")
@@ -63,7 +65,22 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
         raise UserError("--posterior needs --consensus")
     if arguments.per_token and not arguments.tune:
         raise UserError("--per-token needs --tune; the weights' file records it")
+    if arguments.ensemble:
+        _check_ensemble(arguments)
     return arguments
+
+
+def _check_ensemble(arguments: argparse.Namespace) -> None:
+    """Raise `UserError`, a line for each fault, if --ensemble has other features than models, or too few of them."""
+    faults = [] if arguments.tune else ["--ensemble needs --tune"]
+    given = [f"--{name}" for name in ("reverse", "lm", "features", "per_token") if getattr(arguments, name)]
+    faults += [f"{name.replace('_', '-')} cannot be combined with --ensemble" for name in given]
+    if len(arguments.score) < 2:
+        faults.append(f"--score must name two models or more with --ensemble, but names {len(arguments.score)}")
+    several = [name for name, paths in arguments.score if len(paths) > 1]
+    faults += [f"--score {name} must be one checkpoint with --ensemble" for name in several]
+    if faults:
+        raise UserError(*faults)
 
 
 def named_model(text: str) -> tuple[str, tuple[Path, ...]]:

@@ -36,13 +36,12 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     arguments = parse(words)
     keys = _keys(arguments.api_key_file) if arguments.api_key_file else []
     from deepnmt.serving.directions import Directions
-    from deepnmt.serving.server import Settings, serve
+    from deepnmt.serving.server import Settings, early_reloads, serve
 
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", level=logging.WARNING)
     logging.getLogger("deepnmt.serving").setLevel(logging.INFO)
     # Its messages tell of texts.
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    directions = Directions(arguments.models, arguments.threads)
     settings = Settings(
         arguments.host,
         arguments.port,
@@ -56,7 +55,8 @@ def main(words: Optional[Sequence[str]] = None) -> None:
         arguments.allow_origin,
         not arguments.no_split,
     )
-    serve(directions, settings)
+    with early_reloads() as early:
+        serve(Directions(arguments.models, arguments.threads), settings, early)
 
 
 def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from deepnmt.console import Parser, program
+from deepnmt.errors import UserError
 from deepnmt.recipe import named_recipes
 from deepnmt.runs.place import Place
 from deepnmt.runs.supervision import train
@@ -26,10 +27,13 @@ EPILOG = f"""All other options go to fairseq-train and override the recipe's, su
 
 examples:
   deepnmt train deep-12 data/de-en checkpoints/de-en
-  deepnmt train my.yaml data/de-en checkpoints/de-en --max-update 500"""
-USAGE = "%(prog)s RECIPE DATA SAVE [fairseq-train options]"
+  deepnmt train my.yaml data/de-en checkpoints/de-en --max-update 500
+  deepnmt train tiny data/de-en checkpoints/de-en --both-directions"""
+USAGE = "%(prog)s RECIPE DATA SAVE [--both-directions [--both-recipe RECIPE]] [fairseq-train options]"
 DATA = """folder made by preprocess; DATA0:DATA1:... take turns, an epoch each, and the first one has the dictionaries
 and the validation text of all"""
+BOTH = """first train one model on the pairs in both directions, in SAVE/both, then train it further in DATA's
+direction. DATA needs one dictionary for both languages"""
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -38,7 +42,17 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("recipe", metavar="RECIPE", help="name that 'deepnmt recipe' lists, or a YAML file")
     parser.add_argument("data", metavar="DATA", help=DATA)
     parser.add_argument("save", type=Path, metavar="SAVE", help="folder for the checkpoints and train.log")
+    parser.add_argument("--both-directions", action="store_true", help=BOTH)
+    parser.add_argument(
+        "--both-recipe", metavar="RECIPE", help="recipe of the model of both directions (default: RECIPE)"
+    )
     given, options = parser.parse_before_options(words, "fairseq-train")
+    if given.both_recipe and not given.both_directions:
+        raise UserError("--both-recipe needs --both-directions")
     recipe = named_recipes.find(given.recipe)
     Place.of_environment()
-    train(program(NAME), "deepnmt.runs.training", [recipe, given.data, given.save, *options], given.save)
+    module, recipes = "deepnmt.runs.training", [recipe]
+    if given.both_directions:
+        first = named_recipes.find(given.both_recipe, "--both-recipe") if given.both_recipe else recipe
+        module, recipes = "deepnmt.runs.both_directions", [recipe, first]
+    train(program(NAME), module, [*recipes, given.data, given.save, *options], given.save)

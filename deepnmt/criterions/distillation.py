@@ -4,7 +4,8 @@
 
 import copy
 import hashlib
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
@@ -16,6 +17,7 @@ from fairseq.tasks.translation import TranslationTask
 from torch import Tensor
 
 from deepnmt.criterions.fused import FusedLabelSmoothedCrossEntropy, obstacle
+from deepnmt.criterions.hints import FORM, UNIFORM, Hints
 from deepnmt.errors import UserError
 from deepnmt.kernels.linear_cross_entropy import Taught
 from deepnmt.kernels.projection import pieces
@@ -37,15 +39,17 @@ class Teachers:
         models: one or more
         types: K; at most V - 1 are kept
         room: bytes for kept predictions; later ones are predicted again each time
+        temperature: divisor of the logits
 
     Attributes:
         kept: predictions by the digest of a batch
     """
 
-    def __init__(self, models: Sequence[Any], types: int, room: int) -> None:
+    def __init__(self, models: Sequence[Any], types: int, room: int, temperature: float = 1.0) -> None:
         self.models = [model.eval() for model in models]
         self.types = types
         self.room = room
+        self.temperature = temperature
         self.kept: dict[bytes, Predictions] = {}
 
     @torch.no_grad()
@@ -75,7 +79,7 @@ class Teachers:
         features, weights = [], []
         for model in self.models:
             model.to(device=like.device, dtype=like.dtype)
-            features.append(model(**inputs, features_only=True)[0][:, prefix:][counted])
+            features.append(model(**inputs, features_only=True)[0][:, prefix:][counted] / self.temperature)
             weights.append(model.decoder.output_projection.weight)
         found = []
         for some in pieces(len(counted[0]), len(weights[0]), like.device):
@@ -144,12 +148,26 @@ class DistillationConfig(LabelSmoothedCrossEntropyCriterionConfig):  # type: ign
     teacher_memory: int = described(
         2048, "MiB of predictions that a process keeps; others are predicted again in each epoch"
     )
+    teacher_temperature: float = described(
+        1.0, "divisor of all logits in the cross entropy with the teacher; above 1, unlikely types count more"
+    )
+    hint_weight: float = described(
+        0.0, "weight of the squared distance of the layers' outputs from the teacher's, for one teacher"
+    )
+    hint_attention_weight: float = described(
+        0.0, "weight of the squared distance of the attention probabilities from the teacher's, for one teacher"
+    )
+    hint_map: str = described(UNIFORM, f"layers of the model and the teacher's layers that they learn from: {FORM}")
 
 
 class Distillation(FusedLabelSmoothedCrossEntropy):
     """Word-level knowledge distillation (Kim and Rush 2016, EMNLP, D16-1139, 3.1), for q, the mean of the teachers:
 
         loss = (1 - w) NLL - w sum_v q(v | y_<t, x) log p(v | y_<t, x)                               (42)
+        loss = (1 - w) NLL - w T^2 sum_v q_T(v | y_<t, x) log p_T(v | y_<t, x)                       (50)
+
+    (50) has the distributions of logits divided by T (Hinton 2015, arXiv 1503.02531); (42) is T = 1. Hints (51) are
+    added to either, multiplied by the number of target tokens.
 
     The NLL is label-smoothed. The K likeliest types of q are kept, as by Tan 2019 (ICLR, arXiv 1902.10461); the rest of
     its probability is spread over the others. Teachers read the reference, as the model does. In training, the log has
@@ -173,15 +191,32 @@ class Distillation(FusedLabelSmoothedCrossEntropy):
             faults.append(f"--teacher-types must be at least 1, but is {cfg.teacher_types}")
         if cfg.teacher_memory < 0:
             faults.append(f"--teacher-memory must be at least 0, but is {cfg.teacher_memory}")
+        if not 0 < cfg.teacher_temperature < math.inf:
+            faults.append(f"--teacher-temperature must be a finite number above 0, but is {cfg.teacher_temperature}")
+        faults += _hint_faults(task, cfg)
         if faults:
             raise UserError(*faults)
-        self.weight = cfg.teacher_weight
+        self.weight, self.temperature = cfg.teacher_weight, cfg.teacher_temperature
+        self.wanted = (cfg.hint_weight, cfg.hint_attention_weight, cfg.hint_map)
         # Not modules of the criterion: they are neither trained nor saved.
-        # With BPE-dropout, no batch occurs twice.
-        room = 0 if getattr(task.cfg, "bpe_dropout", 0) else cfg.teacher_memory * 2**20
+        # Of a text that is cut anew, no batch occurs twice. Hints need the teacher's pass in every update.
+        cut_anew = any(getattr(task.cfg, name, 0) for name in ("bpe_dropout", "unigram_sampling"))
+        room = 0 if cut_anew or any(self.wanted[:2]) else cfg.teacher_memory * 2**20
         self.teachers: Optional[Teachers] = None
+        self.hints: Optional[Hints] = None
         if cfg.teacher:
-            self.teachers = Teachers(load_teachers(cfg.teacher, task), cfg.teacher_types, room)
+            self.teachers = Teachers(load_teachers(cfg.teacher, task), cfg.teacher_types, room, self.temperature)
+
+    def fit_to(self, model: Any) -> None:
+        """Make the hints for a model, which a trainer does before it moves the criterion to its device.
+
+        Raises:
+            UserError: hints are asked for, and the model or the teacher does not fit
+        """
+        if self.teachers is not None and any(self.wanted[:2]):
+            if reason := obstacle(model):
+                raise UserError(f"--teacher cannot be used with this model: {reason}")
+            self.hints = Hints(*self.wanted, model, self.teachers.models[0])
 
     def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True) -> tuple[Any, int, dict[str, Any]]:
         """Return the loss of a batch, as in fairseq's criterions; in training always reduced.
@@ -193,8 +228,14 @@ class Distillation(FusedLabelSmoothedCrossEntropy):
             raise UserError(MISSING_TEACHER)
         if model.training and (reason := obstacle(model)):
             raise UserError(f"--teacher cannot be used with this model: {reason}")
-        result: tuple[Any, int, dict[str, Any]] = super().forward(model, sample, reduce or model.training)
-        return result
+        if self.hints is None or self.teachers is None or not model.training:
+            result: tuple[Any, int, dict[str, Any]] = super().forward(model, sample, reduce or model.training)
+            return result
+        with self.hints.watch(model, self.teachers.models[0]) as seen:
+            loss, size, log = super().forward(model, sample)
+        hint = self.hints.loss(seen, sample, self.padding_idx) * sample["ntokens"]
+        loss = loss + hint
+        return loss, size, {**log, "loss": loss.detach(), "hint_loss": hint.detach()}
 
     def has_teachers(self, model: Any) -> bool:
         """See above: in training, if there are teachers."""
@@ -206,4 +247,26 @@ class Distillation(FusedLabelSmoothedCrossEntropy):
             return None
         assert self.teachers is not None
         like = model.decoder.output_projection.weight
-        return Taught(*self.teachers.predict(sample, counted, self.ignore_prefix_size, like), self.weight)
+        predicted = self.teachers.predict(sample, counted, self.ignore_prefix_size, like)
+        return Taught(*predicted, self.weight, self.temperature)
+
+    @classmethod
+    def reduce_metrics(cls, logging_outputs: list[dict[str, Any]]) -> None:
+        """Log what fairseq logs and, with hints, their share of the loss per token as `hint_loss`."""
+        super().reduce_metrics(logging_outputs)
+        cls.log_mean(logging_outputs, "hint_loss", "ntokens", 1.0, 4)
+
+
+def _hint_faults(task: Any, cfg: DistillationConfig) -> Iterator[str]:
+    weights = {"hint-weight": cfg.hint_weight, "hint-attention-weight": cfg.hint_attention_weight}
+    for name, weight in weights.items():
+        if not 0 <= weight < math.inf:
+            yield f"--{name} must be a finite number of at least 0, but is {weight}"
+    if not any(weights.values()):
+        if cfg.hint_map != UNIFORM:
+            yield "--hint-map needs --hint-weight or --hint-attention-weight, but both are 0"
+        return
+    if cfg.teacher and ":" in cfg.teacher:
+        yield f"--teacher must be one checkpoint with --hint-weight or --hint-attention-weight, but is {cfg.teacher}"
+    if getattr(task.cfg, "pair_weights", None):
+        yield "--hint-weight and --hint-attention-weight cannot be combined with --pair-weights"

@@ -152,7 +152,7 @@ class MinimumRisk(FusedLabelSmoothedCrossEntropy):
     @torch.no_grad()
     def search(self, model: Any, sample: dict[str, Any]) -> Translations:
         """Return the best translations of a batch by the model, without dropout."""
-        inner = _unwrapped(model)
+        inner = unwrapped(model)
         with evaluating(inner):
             if self._generator is None or self._generator[0] is not inner:
                 options = Namespace(beam=self.beam, nbest=self.beam, lenpen=self.lenpen, **LONGEST)
@@ -235,7 +235,7 @@ def _name(task: Any) -> str:
     return str(getattr(getattr(task, "cfg", None), "_name", None) or type(task).__name__)
 
 
-def _unwrapped(model: Any) -> nn.Module:
+def unwrapped(model: Any) -> nn.Module:
     """Return a model as it was before wrapping for distributed training."""
     while isinstance(model.module if hasattr(model, "module") else None, nn.Module):
         model = model.module

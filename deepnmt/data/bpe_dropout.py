@@ -1,4 +1,4 @@
-"""`--bpe-dropout`: pairs of sentences that are cut anew at the start of each epoch, by seed, epoch and line.
+"""`--bpe-dropout`, `--unigram-sampling`: pairs that are cut anew at the start of each epoch, by seed, epoch and line.
 
 The lengths change with the cut, so the batches are made anew, too. Everything is a function of seed and epoch. A
 resumed training has the same batches, and so have several processes, which each cut the whole text.
@@ -6,37 +6,28 @@ resumed training has the same batches, and so have several processes, which each
 
 import logging
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 import torch
 from fairseq.data import BaseWrapperDataset, Dictionary
 from torch import Tensor
 
-from deepnmt.data.merge_walks import read_merges
+from deepnmt.data.cut_walks import Walks
+from deepnmt.data.merge_walks import MergeWalks, read_merges
 from deepnmt.data.recut_text import RecutText
+from deepnmt.data.unigram_walks import UnigramWalks
 from deepnmt.errors import UserError
 from deepnmt.text.record import read_record
 from deepnmt.text.settings import RECORD
-from deepnmt.text.subwords import CODES
+from deepnmt.text.subwords import CODES, kind_of
+from deepnmt.text.unigram import HEADER as UNIGRAM
+from deepnmt.text.unigram import Unigram
 
 logger = logging.getLogger(__name__)
 BOTH, SOURCE, TARGET = SIDES = ("both", "source", "target")
-# fairseq's options that need fixed pieces, with the values that turn them off.
-NEEDS_ONE_CUT = {"truncate_source": False, "num_batch_buckets": 0, "load_alignments": False}
-
-
-def option_faults(cfg: Any) -> Iterator[str]:
-    """Yield the faults of --bpe-dropout and the options beside it."""
-    if not 0 <= cfg.bpe_dropout < 1:
-        yield f"--bpe-dropout must be at least 0 and below 1, but is {cfg.bpe_dropout}"
-    elif cfg.bpe_dropout:
-        for name, value in NEEDS_ONE_CUT.items():
-            if getattr(cfg, name) != value:
-                yield f"--{name.replace('_', '-')} cannot be combined with --bpe-dropout"
-    elif cfg.bpe_dropout_side != BOTH:
-        yield "--bpe-dropout-side needs --bpe-dropout"
 
 
 class Side(torch.utils.data.Dataset):  # type: ignore[type-arg]
@@ -60,10 +51,9 @@ class RecutPairs(BaseWrapperDataset):  # type: ignore[misc]
         pairs: fairseq's `LanguagePairDataset` of binarised text
         folder: data folder, which must contain the codes
         languages: of source and target
-        rate: probability of dropping a merge, above 0 and below 1
+        sampling: the request
         seed: of the training
         longest: most pieces of a source and of a target
-        which: the side that is cut anew, of `SIDES`
 
     Raises:
         UserError: the folder lacks the codes, has other codes, or has copies that were cut by dropout
@@ -77,20 +67,20 @@ class RecutPairs(BaseWrapperDataset):  # type: ignore[misc]
         pairs: Any,
         folder: Path,
         languages: tuple[str, str],
-        rate: float,
+        sampling: "Sampling",
         seed: int,
         longest: tuple[int, int],
-        which: str = BOTH,
     ) -> None:
         super().__init__(pairs)
-        self.rate, self.seed, self.cut_for = rate, seed, 0
+        self.sampling, self.seed, self.cut_for = sampling, seed, 0
         self.texts: dict[int, RecutText] = {}
-        if which != TARGET:
-            self.texts[0] = recut(pairs.src, pairs.src_dict, read_codes(folder, languages[0]), longest[0])
-            pairs.src = Side(self.texts[0])
-        if which != SOURCE:
-            self.texts[1] = recut(pairs.tgt, pairs.tgt_dict, read_codes(folder, languages[1]), longest[1])
-            pairs.tgt = Side(self.texts[1])
+        for number, side in sampling.sides():
+            sentences = (pairs.src, pairs.tgt)[number]
+            dictionary = (pairs.src_dict, pairs.tgt_dict)[number]
+            walks = sampling.walks(folder, languages[number], dictionary)
+            tokens = (sentences[line].tolist() for line in range(len(sentences)))
+            self.texts[number] = RecutText(tokens, dictionary.symbols, walks, longest[number])
+            setattr(pairs, side, Side(self.texts[number]))
 
     def set_epoch(self, epoch: int) -> None:
         """Cut the text for an epoch; fairseq calls this more than once per epoch."""
@@ -100,38 +90,68 @@ class RecutPairs(BaseWrapperDataset):  # type: ignore[misc]
         self.cut_for = epoch
         pairs, lengths = self.dataset, [self.dataset.src_sizes, self.dataset.tgt_sizes]
         for side, text in self.texts.items():
-            text.cut(self.rate, (self.seed, epoch, side))
+            text.cut((self.seed, epoch, side))
             lengths[side] = text.lengths
         pairs.src_sizes, pairs.tgt_sizes = lengths
         pairs.sizes = np.stack(lengths, axis=1)
         kept = sum(text.kept for text in self.texts.values())
         logger.info(
-            f"--bpe-dropout {self.rate}: epoch {epoch} has {pairs.src_sizes.sum()} source and {pairs.tgt_sizes.sum()} "
-            f"target tokens; {kept} words kept their cut, for want of a type in the dictionary"
+            f"{self.sampling}: epoch {epoch} has {pairs.src_sizes.sum()} source and {pairs.tgt_sizes.sum()} target "
+            f"tokens; {kept} words kept their cut, for want of a type in the dictionary"
         )
 
 
-def read_codes(folder: Path, language: str) -> dict[tuple[str, str], int]:
-    """Return the ranks of a language's merges. Raises `UserError` for a missing file, or copies of the text."""
-    codes = folder / f"{CODES}.{language}"
-    if not codes.is_file():
-        codes = folder / CODES
-    if not codes.is_file():
-        raise UserError(f"--bpe-dropout: {folder} lacks the file {CODES} of deepnmt preprocess")
-    if (folder / RECORD).is_file() and "copies" in read_record(folder / RECORD):
-        made = "deepnmt preprocess --bpe-dropout --copies"
-        raise UserError(f"--bpe-dropout cannot be combined with {folder}, which was made by {made}")
-    return read_merges(codes)
+@dataclass(frozen=True)
+class Sampling:
+    """A request for random cuts.
 
+    Attributes:
+        kind: the walks that draw them
+        rate: the rate of BPE-dropout, above 0 and below 1, or the sharpness of unigram sampling, above 0
+        which: the side that is cut anew, of `SIDES`
+    """
 
-def check_codes(folder: Path, languages: tuple[str, str], which: str) -> None:
-    """Raise `UserError` if a folder lacks the codes of the sides that are cut anew."""
-    for language, other in zip(languages, (TARGET, SOURCE)):
-        if which != other:
-            read_codes(folder, language)
+    kind: type[Walks]
+    rate: float
+    which: str = BOTH
 
+    @classmethod
+    def requested(cls, cfg: Any) -> Optional["Sampling"]:
+        """Return the request of a task's options, or None."""
+        which = str(cfg.bpe_dropout_side)
+        if cfg.bpe_dropout:
+            return cls(MergeWalks, cfg.bpe_dropout, which)
+        return cls(UnigramWalks, cfg.unigram_sampling, which) if cfg.unigram_sampling else None
 
-def recut(sentences: Any, dictionary: Dictionary, ranks: dict[tuple[str, str], int], longest: int) -> RecutText:
-    """Return a side of fairseq's pairs as text that can be cut anew."""
-    numbers = (sentences[line].tolist() for line in range(len(sentences)))
-    return RecutText(numbers, dictionary.symbols, ranks, longest)
+    def __str__(self) -> str:
+        return f"{self.kind.option} {self.rate}"
+
+    def sides(self) -> Iterator[tuple[int, str]]:
+        """Yield number and name, as of an attribute of fairseq's pairs, of each side that is cut anew."""
+        yield from ((number, name) for number, name in enumerate(("src", "tgt")) if self.which != SIDES[2 - number])
+
+    def check(self, folder: Path, languages: tuple[str, str]) -> None:
+        """Raise `UserError` if a folder lacks the codes of the sides that are cut anew."""
+        for number, _ in self.sides():
+            self.walks(folder, languages[number], None)
+
+    def walks(self, folder: Path, language: str, dictionary: Optional[Dictionary]) -> Walks:
+        """Return walks by a language's codes. Raises `UserError` for missing or other codes, or copies of the text."""
+        option = self.kind.option
+        codes = folder / f"{CODES}.{language}"
+        if not codes.is_file():
+            codes = folder / CODES
+        if not codes.is_file():
+            raise UserError(f"{option}: {folder} lacks the file {CODES} of deepnmt preprocess")
+        if (folder / RECORD).is_file() and "copies" in read_record(folder / RECORD):
+            made = "deepnmt preprocess --bpe-dropout --copies"
+            raise UserError(f"{option} cannot be combined with {folder}, which was made by {made}")
+        symbols = [] if dictionary is None else dictionary.symbols
+        types = {name: number for number, name in enumerate(symbols)}
+        if self.kind is MergeWalks:
+            return MergeWalks(read_merges(codes), types, self.rate)
+        if kind_of(codes) != UNIGRAM:
+            raise UserError(
+                f"{option} needs a folder of deepnmt preprocess --subwords unigram, but {folder} has others"
+            )
+        return UnigramWalks(Unigram.read(codes).restricted(symbols), types, self.rate)

@@ -6,25 +6,20 @@ dropped, or none is possible. So the j-th merge of m, counted from 0, is made wi
 
     p^j (1 - p),    and the walk ends with p^m                                                                (39)
 
-One random number decides each step, and numpy takes that step for all words of a text at once. The result of a step is
-computed when it is first taken, and remembered.
+A state is a possible cut of a word.
 """
 
 import math
-from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from deepnmt.data.cut_walks import MISSING, Floats, Integers, Walks
 from deepnmt.text.lines import read_lines
 from deepnmt.text.subwords import SEPARATOR, check_codes
 
 END_OF_WORD = "</w>"
-MISSING = -1
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 def read_merges(codes: Path) -> dict[tuple[str, str], int]:
@@ -37,81 +32,34 @@ def read_merges(codes: Path) -> dict[tuple[str, str], int]:
     return ranks
 
 
-class MergeWalks:
-    """The states that walks have reached so far; a state is a possible cut of a word, and has a number.
+class MergeWalks(Walks):
+    """Walks by the ranks of the merges, each dropped with p = `rate`, above 0 and below 1."""
 
-    It takes the ranks of the merges, and the dictionary's numbers by type.
-    """
+    option = "--bpe-dropout"
 
-    def __init__(self, ranks: Mapping[tuple[str, str], int], types: Mapping[str, int]) -> None:
-        self.ranks, self.types = ranks, types
-        self.forget()
-
-    def forget(self) -> None:
-        """Drop all states."""
-        self.cuts: list[tuple[str, ...]] = []
-        self.numbers: dict[tuple[str, ...], int] = {}
-        # For each state: the number of possible merges, and the first of its places in `following`.
-        self.degrees, self.places = array("q"), array("q")
-        # The states after the merges, or MISSING where no walk has made that merge yet.
-        self.following = array("q")
-        # For each state: the number of its pieces, and the first of their numbers in `pieces`.
-        self.lengths, self.starts = array("q"), array("q")
-        self.pieces = array("q")
+    def __init__(self, ranks: Mapping[tuple[str, str], int], types: Mapping[str, int], rate: float) -> None:
+        super().__init__(types)
+        self.ranks, self.rate = ranks, rate
 
     def start(self, word: str) -> int:
         """Return the state of a word that is cut into characters."""
         return self._state((*word[:-1], word[-1] + END_OF_WORD))
 
-    def fixed(self, pieces: Sequence[int]) -> int:
-        """Return a new final state, without further merges, of pieces by their numbers in the dictionary."""
-        return self._add((), 0, pieces)
-
-    def merged(self, state: int) -> int:
-        """Return the final state of a walk without dropout."""
+    def plain(self, word: str) -> int:
+        """Return the final state of a word without dropout."""
+        state = self.start(word)
         while self.degrees[state]:
             state = self._follow(self.places[state], state, 0)
         return state
 
-    def walk(self, states: Integers, rate: float, draw: Callable[[Integers, int], Floats]) -> Integers:
-        """Return the final states of walks from `states`, with p = `rate`, above 0 and below 1.
+    def _chosen(self, states: Integers, draws: Floats) -> Integers:
+        return np.floor(np.log(draws) / math.log(self.rate))
 
-        `draw` returns uniform numbers above 0 and at most 1 for walks, by their numbers, in a step.
-        """
-        current, walking, step = states.copy(), np.arange(len(states)), 0
-        while len(walking):
-            choices = np.floor(np.log(draw(walking, step)) / math.log(rate))
-            on = choices < _view(self.degrees)[current[walking]]
-            walking = walking[on]
-            before = current[walking]
-            current[walking] = self._follow_all(before, choices[on].astype(np.int64))
-            step += 1
-        return current
-
-    def pieces_of(self, states: Integers) -> tuple[Integers, Integers]:
-        """Return the piece numbers of all the states, one state after the other, and how many each has."""
-        lengths = _view(self.lengths)[states]
-        ends = np.cumsum(lengths)
-        places = np.repeat(_view(self.starts)[states] - (ends - lengths), lengths) + np.arange(lengths.sum())
-        return _view(self.pieces)[places], lengths
-
-    def _follow_all(self, states: Integers, choices: Integers) -> Integers:
-        """Return the states after the chosen merges."""
-        places = _view(self.places)[states] + choices
-        new = np.flatnonzero(_view(self.following)[places] == MISSING)
-        for place, state, choice in zip(places[new].tolist(), states[new].tolist(), choices[new].tolist()):
-            self._follow(place, state, choice)
-        following: Integers = _view(self.following)[places]
-        return following
-
-    def _follow(self, place: int, state: int, choice: int) -> int:
-        """Return the state after a merge, with its place in `following` and its number among the possible merges."""
-        if self.following[place] == MISSING:
-            cut = self.cuts[state]
-            _, position = self._merges(cut)[choice]
-            merged = cut[position] + cut[position + 1]
-            self.following[place] = self._state((*cut[:position], merged, *cut[position + 2 :]))
-        return self.following[place]
+    def _after(self, state: int, choice: int) -> int:
+        cut = self.cuts[state]
+        _, position = self._merges(cut)[choice]
+        merged = cut[position] + cut[position + 1]
+        return self._state((*cut[:position], merged, *cut[position + 2 :]))
 
     def _merges(self, cut: tuple[str, ...]) -> list[tuple[int, int]]:
         """Return rank and position of each possible merge, in the order of the trials."""
@@ -126,18 +74,3 @@ class MergeWalks:
             number = self._add(cut, len(self._merges(cut)), [self.types.get(name, MISSING) for name in names])
             self.numbers[cut] = number
         return number
-
-    def _add(self, cut: tuple[str, ...], degree: int, pieces: Sequence[int]) -> int:
-        self.cuts.append(cut)
-        self.degrees.append(degree)
-        self.places.append(len(self.following))
-        self.following.extend([MISSING] * degree)
-        self.lengths.append(len(pieces))
-        self.starts.append(len(self.pieces))
-        self.pieces.extend(pieces)
-        return len(self.cuts) - 1
-
-
-def _view(numbers: "array[int]") -> Integers:
-    """Return an array's numbers for numpy; while referenced, they prevent the array from growing."""
-    return np.frombuffer(numbers, dtype=np.int64) if numbers else np.zeros(0, np.int64)

@@ -1,16 +1,16 @@
-"""Text whose words are cut anew in every epoch, by BPE-dropout.
+"""Text whose words are cut anew in every epoch, by BPE-dropout or from a unigram model.
 
 Each word draws from its own stream of SplitMix64 (Steele 2014, OOPSLA). The stream begins at a mix of the seeds, the
 line and the word's place in it. The cut is thus independent of other draws and of the process.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from deepnmt.data.merge_walks import MISSING, MergeWalks
+from deepnmt.data.cut_walks import MISSING, Walks
 from deepnmt.errors import UserError
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS
 from deepnmt.text.subwords import SEPARATOR
@@ -100,13 +100,13 @@ MOST_STATES = 2_000_000
 class RecutText:
     """One side of a training text; its first cut is the given one.
 
-    A word keeps that cut in three cases. The merges without dropout give another cut, as for protected names, tags and
-    unknown characters. Or dropout leaves a piece missing in the dictionary. Or the sentence would become too long.
+    A word keeps that cut in three cases. Without sampling it has another cut, as protected names, tags and unknown
+    characters do. Or sampling leaves a piece missing in the dictionary. Or the sentence would become too long.
 
     Args:
         sentences: numbers of the pieces, each with its end symbol
         types: of the dictionary, by number
-        ranks: of the merges
+        walks: draw the cuts
         longest: most pieces of a sentence, the end symbol counted
 
     Attributes:
@@ -114,20 +114,20 @@ class RecutText:
         kept: number of words that kept their cut because the dictionary lacks a type
 
     Raises:
-        UserError: the merges contradict most of the given cuts
+        UserError: the walks contradict most of the given cuts
     """
 
     def __init__(
         self,
         sentences: Iterable[Sequence[int]],
         types: Sequence[str],
-        ranks: Mapping[tuple[str, str], int],
+        walks: Walks,
         longest: int,
     ) -> None:
         self.types, self.longest, self.kept = types, longest, 0
         self.text = words_of(sentences, types)
         self.lines, self.places = self.text.lines, self.text.places
-        self.walks = MergeWalks(ranks, {name: number for number, name in enumerate(types)})
+        self.walks = walks
         self._start()
         self._take(self.ends[self.text.words])
 
@@ -139,8 +139,8 @@ class RecutText:
         end = self.line_ends[line]
         return self.pieces[end - self.lengths[line] : end].astype(np.int64)
 
-    def cut(self, rate: float, seeds: tuple[int, ...]) -> None:
-        """Cut the words anew. `rate` is the probability of dropping a merge, above 0 and below 1."""
+    def cut(self, seeds: tuple[int, ...]) -> None:
+        """Cut the words anew."""
         if len(self.walks.cuts) > MOST_STATES:
             self.walks.forget()
             self._start()
@@ -149,7 +149,7 @@ class RecutText:
         for begin in range(0, len(words), BLOCK):
             block = slice(begin, begin + BLOCK)
             draw = LineDraws(seeds, self.lines[block], self.places[block])
-            states[block] = self.walks.walk(self.starts[words[block]], rate, draw)
+            states[block] = self.walks.walk(self.starts[words[block]], draw)
         pieces, lengths = self.walks.pieces_of(states)
         lacking = np.minimum.reduceat(pieces, np.cumsum(lengths) - lengths) == MISSING
         self.kept = int(lacking.sum())
@@ -164,17 +164,19 @@ class RecutText:
             names = [self.types[piece] for piece in pieces]
             special = min(pieces) < len(SPECIAL_SYMBOLS)
             if not special:
-                start = self.walks.start("".join(name.removesuffix(SEPARATOR) for name in names))
-                end = self.walks.merged(start)
+                word = "".join(name.removesuffix(SEPARATOR) for name in names)
+                end = self.walks.plain(word)
                 odd[number] = tuple(self.walks.pieces_of(np.array([end]))[0]) != pieces
             if special or odd[number]:
                 start = end = self.walks.fixed(pieces)
+            else:
+                start = self.walks.start(word)
             starts.append(start)
             ends.append(end)
         self.starts, self.ends = np.array(starts), np.array(ends)
         if (share := odd[self.text.words].mean()) > 0.5:
             actual = f"{share:.0%} of its words are cut in another way"
-            raise UserError(f"--bpe-dropout: the codes of DATA must match its training text, but {actual}")
+            raise UserError(f"{self.walks.option}: the codes of DATA must match its training text, but {actual}")
 
     def _take(self, states: Integers) -> None:
         """Store the pieces of the text's words."""

@@ -1,25 +1,54 @@
-"""`--pair-weights`: the weight of each pair in training.
+"""`--pair-weights` and `--set-weights`: the weight of each pair, or of each set of pairs, in training.
 
-    loss = sum_k w_k L_k / sum_k w_k n_k
+    loss = sum_k w_k L_k / sum_k w_k n_k                                                                       (55)
 
 for pairs k of an update, with losses L_k summed over their n_k target tokens. A weight of 2 has the effect of two
-copies; a pair of weight 0 is not trained on.
+copies; a pair of weight 0 is not trained on. Each pair of a set has the set's weight; with both options, the weights
+are multiplied.
 """
 
-import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from fairseq.data import BaseWrapperDataset
+from fairseq.data import BaseWrapperDataset, ConcatDataset
+from fairseq.utils import split_paths
 
+from deepnmt.data.numbers_file import read_numbers
 from deepnmt.errors import UserError
-from deepnmt.text.lines import read_lines
+from deepnmt.options.option_table import option
+from deepnmt.text.record import read_record
+from deepnmt.text.settings import RECORD
 
 WEIGHTS, TOKENS, PAIRS = "pair_weights", "weighted_tokens", "weighted_pairs"
 Weights = npt.NDArray[np.float64]
+
+
+def weighing(cfg: Any) -> str:
+    """Return the first option that gives weights, or an empty text."""
+    return next((option(name) for name in ("pair_weights", "set_weights") if getattr(cfg, name)), "")
+
+
+def requested_weights(cfg: Any, sources: Any) -> Optional[Weights]:
+    """Return the weight of each training pair by a task's options, or None; `sources` are fairseq's, of all pairs.
+
+    Raises:
+        UserError: the weights do not fit the pairs, or DATA is several folders
+    """
+    asked = weighing(cfg)
+    if not asked:
+        return None
+    if len(split_paths(cfg.data)) > 1:
+        raise UserError(f"{asked} needs a single data folder, but DATA names several")
+    weights = np.ones(len(sources))
+    if cfg.set_weights:
+        weights *= weights_of_sets(cfg.set_weights, set_sizes(Path(cfg.data), sources))
+    if cfg.pair_weights:
+        weights *= read_weights(Path(cfg.pair_weights), len(sources))
+    return weights
 
 
 def read_weights(path: Path, pairs: int) -> Weights:
@@ -28,24 +57,40 @@ def read_weights(path: Path, pairs: int) -> Weights:
     Raises:
         UserError: the file is missing, or lacks a finite weight of at least 0 for each pair, or has only zeros
     """
-    if not path.is_file():
-        raise UserError(f"--pair-weights: no such file '{path}'")
-    weights = []
-    for number, line in enumerate(read_lines(path), start=1):
-        try:
-            weight = float(line)
-        except ValueError:
-            if number == 1:
-                continue
-            weight = math.nan
-        if not 0 <= weight < math.inf:
-            raise UserError(f"{path}:{number}: must be a finite number of at least 0, but is '{line.strip()[:40]}'")
-        weights.append(weight)
-    if len(weights) != pairs:
-        raise UserError(f"{path}: must have a weight for each of the {pairs} training pairs, but has {len(weights)}")
-    if not any(weights):
+    weights = read_numbers(path, pairs, "--pair-weights", "weight", 0)
+    if not weights.any():
         raise UserError(f"{path}: must have a weight above 0, but all {pairs} are 0")
-    return np.array(weights)
+    return weights
+
+
+def set_sizes(folder: Path, sources: Any) -> Sequence[int]:
+    """Return the number of pairs of each training set.
+
+    The sets are fairseq's files `train`, `train1` and so on; the first has its copies by --upsample-primary. A folder
+    of `deepnmt mix` has one file, with two sets: all copies of the real pairs, and the rest.
+
+    Args:
+        folder: data folder
+        sources: fairseq's data set of the sources of all training pairs
+    """
+    if isinstance(sources, ConcatDataset):
+        ends = sources.cumulative_sizes
+        return [end - begin for begin, end in zip([0, *ends], ends)]
+    path, real = folder / RECORD, len(sources)
+    # Only deepnmt mix records copies.
+    if path.is_file() and "upsample" in read_record(path):
+        record = read_record(path, upsample=int, counts=dict)
+        real = record["upsample"] * record["counts"]["train"]["real"]
+    return [real, len(sources) - real] if real < len(sources) else [real]
+
+
+def weights_of_sets(text: str, sizes: Sequence[int]) -> Weights:
+    """Return each pair's weight from the sets' weights, such as `1,0.5`. Raises `UserError` if they do not fit."""
+    weights = list(map(float, text.split(",")))
+    if len(weights) != len(sizes):
+        sets = f"the {len(sizes)} training sets ({', '.join(map(str, sizes))} pairs)"
+        raise UserError(f"--set-weights must have a weight for each of {sets}, but has {len(weights)}")
+    return np.repeat(np.array(weights), sizes)
 
 
 class WeightedPairs(BaseWrapperDataset):  # type: ignore[misc]

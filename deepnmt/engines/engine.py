@@ -13,7 +13,7 @@ from deepnmt.errors import UserError
 from deepnmt.limits import DEFAULT_BEAM, DEFAULT_LENPEN
 from deepnmt.options.option_table import SEARCH, SEARCHES, option, range_faults
 
-WEIGHTS = ("float32", "bfloat16", "int8")
+WEIGHTS = ("float32", "float16", "bfloat16", "int8")
 Value = Union[str, float, bool]
 # For a language model, in the torch engine alone, beside the options of this package's search.
 FUSION = {"lm_path": "MODEL", "lm_weight": "L"}

@@ -46,11 +46,14 @@ class Taught(NamedTuple):
         types: the K likeliest, N x K, fewer than V
         probabilities: of these types, N x K; the rest up to 1 is spread evenly over the V - K others
         weight: w, the share of the cross entropy with this distribution in the loss, from 0 to 1
+        temperature: T, which divided the logits behind `probabilities`; it also divides the logits of p in that share,
+            which counts T^2 times
     """
 
     types: Tensor
     probabilities: Tensor
     weight: float
+    temperature: float = 1.0
 
 
 class Losses(NamedTuple):
@@ -75,7 +78,7 @@ def reference(
     s = e / (len(W) - 1)
     losses = -(1 - e - s) * log_p.gather(1, target[:, None]).squeeze(1) - s * log_p.sum(1)
     if taught is not None:
-        types, known, w = taught
+        types, known, w = taught[:3]
         r = (1 - known.sum(1, keepdim=True)) / (len(W) - types.size(1))
         q = r.expand_as(log_p).scatter(1, types, known)
         losses = (1 - w) * losses - w * (q * log_p).sum(1)
@@ -102,6 +105,12 @@ def linear_cross_entropy(
         counts: N, how much each position counts in the loss; 1 by default
         taught: a teacher's predictions; no teacher by default
     """
+    if taught is not None and taught.temperature != 1:
+        w, T = taught.weight, taught.temperature
+        alone = linear_cross_entropy(features, weight, target, smoothing, accuracy, counts)
+        soft = taught._replace(weight=1.0, temperature=1.0)
+        softened = linear_cross_entropy(features / T, weight, target, 0.0, counts=counts, taught=soft)
+        return alone._replace(loss=(1 - w) * alone.loss + w * T**2 * softened.loss)
     device = features.device.type
     if torch.is_autocast_enabled(device):
         # As for a linear layer there: the projection in the half type, its softmax and sums in float32.
@@ -117,7 +126,7 @@ def linear_cross_entropy(
     gradients = torch.is_grad_enabled() and (features.requires_grad or weight.requires_grad)
     return Losses(
         *_LinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
-            features, weight, target, smoothing, accuracy, gradients, counts, *(taught or (None, None, 0.0))
+            features, weight, target, smoothing, accuracy, gradients, counts, *(taught or (None, None, 0.0))[:3]
         )
     )
 

@@ -7,6 +7,11 @@ Shapes: R rows; C input and O output channels.
     int8        x_r = s_r q_r,  W_o = t_o p_o,  s_r = max |x_r| / 127,  t_o = max |W_o| / 127:
                 s_r t_o <q_r, p_o> + b_o, where q and p are rounded to whole numbers and <q_r, p_o> is exact
 
+float16 is a format of files alone, computed as float32.
+
+A processor without VNNI, such as one with AVX2 alone, adds products of int8 in pairs of 16 bits, which overflow. There
+q and p are float32: up to 1,040 channels at a time, sums of such products are exact, and results the same.
+
 A row has a scale of its own, so its result does not depend on the rest of the batch.
 
 With AVX-512, MKL uses its fastest kernels on Intel's processors only. On AMD's, oneDNN replaces it for large products.
@@ -15,7 +20,7 @@ There its speed is 1.1 (Zen 4) to 2.2 times (Zen 5) MKL's (docs/performance.md).
 
 import functools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Optional
 
@@ -29,10 +34,11 @@ logger = logging.getLogger(__name__)
 
 Product = Callable[[Tensor], Tensor]
 
-KINDS = ("float32", "bfloat16", "int8")
-# Required features of the processor, by the names of `torch.cpu.get_capabilities`. Without VNNI, sums of products of
-# int8 are saturated at 16 bits.
-INSTRUCTIONS = {"float32": (), "bfloat16": ("avx512_bf16", "amx_bf16"), "int8": ("avx512_vnni", "avx_vnni")}
+# Computed in float32.
+WHOLE = ("float32", "float16")
+KINDS = (*WHOLE, "bfloat16", "int8")
+# Features of the processor, by the names of `torch.cpu.get_capabilities`.
+BFLOAT16, VNNI = ("avx512_bf16", "amx_bf16"), ("avx512_vnni", "avx_vnni")
 # Multiplications below which a call of oneDNN costs more than it saves.
 FEW_MULTIPLICATIONS = 2**19
 # Multiple to which the number of rows is rounded up for oneDNN, from four times as many on.
@@ -40,27 +46,33 @@ MULTIPLE = 32
 # In training, the side of a matrix below which oneDNN gains nothing.
 SHORT_SIDE = 256
 LARGEST = 127
+# Channels of which float32 adds products of whole numbers up to LARGEST exactly.
+EXACT_CHANNELS = 2**24 // LARGEST**2
 
 
 def obstacle(kind: str, device: torch.device) -> Optional[str]:
     """Return why a kind of product cannot be computed here, or None."""
     if kind not in KINDS:
         return f"must be one of {', '.join(KINDS)}, but is {kind}"
-    if kind == "float32":
+    if kind in WHOLE:
         return None
     if device.type != "cpu":
         return "is for the CPU; a GPU computes in half precision by itself"
-    wanted = INSTRUCTIONS[kind]
-    if not any(_capabilities().get(name) for name in wanted):
-        return f"needs a processor with {' or '.join(wanted)}, which this one has not; use float32"
+    if kind == "bfloat16" and not _has(BFLOAT16):
+        return f"needs a processor with {' or '.join(BFLOAT16)}, which this one has not; use float32"
     return None
+
+
+def _has(features: Sequence[str]) -> bool:
+    """Return whether the processor has one of some features."""
+    return any(_capabilities().get(name) for name in features)
 
 
 def product(kind: str, weight: Tensor, bias: Optional[Tensor]) -> Product:
     """Return the map of rows, R x C, to R x O.
 
     Args:
-        kind: of `KINDS`; there must be no `obstacle`
+        kind: of `KINDS`, and not float16; there must be no `obstacle`
         weight: W, O x C; copied
         bias: b, O
     """
@@ -117,24 +129,50 @@ class Int8Product:
 
     def __init__(self, weight: Tensor, bias: Optional[Tensor]) -> None:
         rounded, scales = quantised(weight)
-        self.scales, self.bias = scales.squeeze(1), bias
-        self.zeros = torch.zeros_like(self.scales, dtype=torch.int32)
-        # In oneDNN's blocks, a product takes half the time.
-        self.blocks = torch.ops.onednn.qlinear_prepack(rounded, None)
+        self.product: Product = (_IntegerSums if _has(VNNI) else _FloatSums)(rounded, scales.squeeze(1))
+        self.bias = bias
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x W' + b, in the type of x."""
-        rows = x.size(0)
         rounded, scales = quantised(padded_rows(x))
-        # Scale and zero of x are 1 and 0, and so are those of the result.
-        weight = self.blocks, self.scales, self.zeros
-        result = torch.ops.onednn.qlinear_pointwise(rounded, 1.0, 0, *weight, None, 1.0, 0, x.dtype, "none", [], "")
-        result = result.mul_(scales)[:rows]
+        result = self.product(rounded).type_as(x).mul_(scales)[: x.size(0)]
         return result if self.bias is None else result.add_(self.bias)
 
 
+class _IntegerSums:
+    """Exact products of int8, by the processor's instructions for them."""
+
+    def __init__(self, weight: Tensor, scales: Tensor) -> None:
+        # In oneDNN's blocks, a product takes half the time.
+        self.blocks, self.scales = torch.ops.onednn.qlinear_prepack(weight, None), scales
+        self.zeros = torch.zeros_like(scales, dtype=torch.int32)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the sums times the scales, R x O, in float32."""
+        # Scale and zero of x are 1 and 0, and so are those of the result.
+        weight = self.blocks, self.scales, self.zeros
+        result: Tensor = torch.ops.onednn.qlinear_pointwise(
+            x, 1.0, 0, *weight, None, 1.0, 0, torch.float32, "none", [], ""
+        )
+        return result
+
+
+class _FloatSums:
+    """The same sums in floating point, with blocks of as many channels as float32 adds exactly."""
+
+    def __init__(self, weight: Tensor, scales: Tensor) -> None:
+        self.blocks = [block.t().float().contiguous() for block in torch.split(weight, EXACT_CHANNELS, dim=1)]
+        self.scales = scales
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the sums times the scales, R x O, in float32."""
+        parts = zip(torch.split(x.float(), EXACT_CHANNELS, dim=1), self.blocks)
+        first, *others = (torch.mm(part, block) for part, block in parts)
+        return (sum(others, first.double()).float() if others else first).mul_(self.scales)
+
+
 def padded_rows(x: Tensor) -> Tensor:
-    """Return rows and further ones, so that oneDNN compiles kernels for few numbers of rows. It keeps each, of 1 MiB."""
+    """Return rows and further ones: oneDNN compiles a kernel for each number of rows, and keeps it, about 1 MiB."""
     missing = -x.size(0) % MULTIPLE
     return F.pad(x, (0, 0, 0, missing)) if missing and x.size(0) >= 4 * MULTIPLE else x
 

@@ -10,9 +10,12 @@ from typing import Any
 
 from fairseq.models import register_model
 
+from deepnmt.model import other_decoders
 from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.dual import DualConfig, DualModel
 from deepnmt.model.stack import STACKS
 from deepnmt.model.transformer import NAME, DLCLTransformerModel
+from deepnmt.options.dual_rules import ARCH
 
 # The sizes: widths of model and feed-forward sublayers, and attention heads.
 TINY = {"embed_dim": 128, "ffn_embed_dim": 256, "attention_heads": 4}
@@ -92,6 +95,8 @@ METHODS = {
 def register() -> None:
     """Register the model and all its architectures with fairseq, for `--arch`."""
     register_model(NAME, dataclass=DLCLTransformerConfig)(DLCLTransformerModel)
+    other_decoders.register()
+    register_model(ARCH, dataclass=DualConfig)(DualModel)
     # Sizes without published code of DLCL: fairseq's weights, and no dropout but the usual one.
     _register("tiny", TINY, **PRE_NORM, **layers(12, 4))
     _register("iwslt_de_en", IWSLT, **PRE_NORM)

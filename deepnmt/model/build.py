@@ -10,6 +10,7 @@ from deepnmt.model.row_state import RowState
 from deepnmt.model.skipping import SublayerSkipping
 from deepnmt.model.ssru import SSRU, MakeMap
 from deepnmt.model.stack_choices import StackChoices
+from deepnmt.model.transparent import TopSums
 
 
 def build_residual(config: StackChoices, stack: str) -> Residual:
@@ -24,9 +25,11 @@ def build_skipping(config: StackChoices, stack: str) -> SublayerSkipping | None:
     return SublayerSkipping(stack, options.layers, len(options.sublayers), options.skip) if options.skip.rate else None
 
 
-def build_history(config: StackChoices, stack: str) -> LayerHistory | None:
+def build_history(config: StackChoices, stack: str) -> LayerHistory | TopSums | None:
     """Return the connections of a stack, or None for a plain stack."""
     options = config.stack(stack)
+    if options.sums and stack == "encoder":
+        return TopSums(options.layers, options.sums)
     if options.boundaries is None:
         return None
     # Each --dlcl-NAME but the granularity, which becomes a number of slices.

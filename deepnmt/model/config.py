@@ -16,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from deepnmt.errors import UserError
 from deepnmt.model.dlcl import HistoryOptions
+from deepnmt.model.frozen_embeddings import FROZEN_STACKS
 from deepnmt.model.initializers import INITIALIZERS
 from deepnmt.model.norm_position import NORM_POSITIONS
 from deepnmt.model.residual import RESIDUALS
@@ -25,6 +26,7 @@ from deepnmt.model.stack_choices import StackChoices
 from deepnmt.options.option_table import described
 
 NORMS = ["auto", *NORM_POSITIONS]
+FROZEN = ["none", *FROZEN_STACKS]
 
 NESTED = {"encoder": EncDecBaseConfig, "decoder": DecoderConfig, "quant_noise": QuantNoiseConfig}
 
@@ -55,8 +57,9 @@ class DLCLTransformerConfig(StackChoices, FlatTransformerConfig):  # type: ignor
     # fmt: off
     encoder_groups: str = described(
         "1", "connections of the encoder: 1 for DLCL, n for group-dense with groups of n layers, boundaries such as "
-        "0,6,12,21 for ragged groups, none for a plain stack")
-    decoder_groups: str = described("1", "connections of the decoder, as --encoder-groups")
+        "0,6,12,21 for ragged groups, none for a plain stack. With transparent or top, the layers are a plain stack; "
+        "each decoder layer (top: all of them together) reads a trained mean of their outputs")
+    decoder_groups: str = described("1", "connections of the decoder: a number, boundaries or none, as in the encoder")
     dlcl_granularity: str = described(
         "scalar", "weights per layer output: scalar, a number n for one per slice of 1/n of the channels, or vector "
         "for one per channel")
@@ -71,6 +74,9 @@ class DLCLTransformerConfig(StackChoices, FlatTransformerConfig):  # type: ignor
     encoder_share_layers: str = described(
         "none", "numbers of the encoder's layers, such as 0,0,1,1,2,2: layers with one number have the same weights")
     decoder_share_layers: str = described("none", "numbers of the decoder's layers, as --encoder-share-layers")
+    encoder_freeze: str = described(
+        "none", "layers of the encoder, such as 1,2,3, that keep the weights that they begin the training with")
+    decoder_freeze: str = described("none", "layers of the decoder that keep their weights, as --encoder-freeze")
     encoder_max_relative_length: int = described(
         0, "largest relative distance in the encoder; others are clipped (0: no relative positions)")
     decoder_max_relative_length: int = described(0, "as --encoder-max-relative-length, in the decoder's self-attention")
@@ -89,6 +95,18 @@ class DLCLTransformerConfig(StackChoices, FlatTransformerConfig):  # type: ignor
         "default", "initial weights: fairseq's (default), fairseq's of 2019, or a method's for deep models, by the "
         "paper or by its released code")
     ds_init_alpha: float = described(1.0, "alpha of --initializer ds-init, in (0, 1]")
+    encoder_embedding_cutoffs: str = described(
+        "none", "types at which bands of the source dictionary begin, such as 1000,5000: each further band has smaller "
+        "vectors, which a matrix of its own brings to --encoder-embed-dim")
+    embedding_factor: int = described(4, "with --encoder-embedding-cutoffs, divisor of the width from band to band")
+    freeze_embeddings: ChoiceEnum(FROZEN) = described(  # type: ignore[valid-type]
+        "none", "embeddings that keep their initial values, such as those of --encoder-embed-path: of the source, the "
+        "target, or both. The output layer is frozen, too, where it is the target's table")
+    fused_encoder: Optional[str] = described(
+        None, "checkpoint with a trained encoder of the same options; it stays frozen, and every layer also attends to "
+        "its states")
+    fused_drop: float = described(
+        1.0, "with --fused-encoder, probability that one of a layer's two attentions is left out in training")
     merged_attention: bool = described(
         False, "a cumulative mean and the cross-attention in one sublayer, instead of self-attention")
     decoder_self_attention: ChoiceEnum(list(KINDS)) = described(  # type: ignore[valid-type]
@@ -115,6 +133,9 @@ class DLCLTransformerConfig(StackChoices, FlatTransformerConfig):  # type: ignor
     two_sided: bool = described(
         False, "let the decoder also attend to the states of a second decoder, which has translated the sentence from "
         "its end; trained by --criterion label_smoothed_cross_entropy_two_sided")
+    decoder_lm_layers: int = described(
+        0, "number of lowest decoder layers without cross-attention; they predict the next word of text in the target "
+        "language, too, with --criterion label_smoothed_cross_entropy_lm")
     fast_dropout: bool = described(
         False, "draw dropout on the CPU from fewer random numbers; the rate is the same, the draws differ from "
         "fairseq's. With --attention-dropout above 0, training on the CPU needs it for fast attention. Autocast, half "

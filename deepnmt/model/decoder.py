@@ -7,6 +7,7 @@ Shapes: T x B x C is time, batch, channel.
 
 from typing import Any, Optional
 
+import torch
 from fairseq.models.transformer import TransformerDecoderBase
 from torch import Tensor, nn
 
@@ -18,8 +19,11 @@ from deepnmt.model.layers import DeepDecoderLayer, DeepLayer
 from deepnmt.model.shared_attention import SharedHeads, share_attention
 from deepnmt.model.shared_layers import share_layers
 from deepnmt.model.sublayers import BACKWARD
+from deepnmt.model.transparent import part_of
 
 IncrementalState = Optional[dict[str, dict[str, Optional[Tensor]]]]
+# Of what an encoder's output may have besides: the positions of the decoder's input, B x T, from 0.
+PLACES = "target_places"
 # The name of a position's state, before its number.
 POSITION = "position "
 
@@ -27,13 +31,17 @@ POSITION = "position "
 class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
     """Parameters are named as in fairseq's decoder; `history` is added to them unless the layers form a plain chain.
 
-    `embed_tokens` is the embedding table, V x C; `no_encoder_attn` leaves the cross-attention out.
+    The lowest `lm_layers` have no cross-attention. `embed_tokens` is the embedding table, V x C; with `no_encoder_attn`
+    no layer has cross-attention.
     """
+
+    built = 0  # layers, from the lowest up
 
     def __init__(
         self, cfg: NestedConfig, dictionary: Any, embed_tokens: nn.Embedding, no_encoder_attn: bool = False
     ) -> None:
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn=no_encoder_attn)
+        self.lm_layers = int(cfg.deep.decoder_lm_layers)
         self.shares_attention = cfg.deep.shares_attention
         if self.shares_attention:
             share_attention(self.deep_layers(), cfg.deep.stack("decoder").leaders, cfg.deep.shared_cross_attention)
@@ -43,6 +51,7 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
         self.history = build_history(cfg.deep, "decoder")
         self.skipping = build_skipping(cfg.deep, "decoder")
         self.word_dropout = cfg.deep.decoder_word_dropout
+        self.sums = cfg.deep.sums
 
     def deep_layers(self) -> list[DeepLayer]:
         """Return the layers in their order; see `layer_list.deep_layers`."""
@@ -50,7 +59,8 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
 
     def build_decoder_layer(self, cfg: NestedConfig, no_encoder_attn: bool = False) -> nn.Module:
         """Return a new layer; called by fairseq's constructor."""
-        return DeepDecoderLayer(cfg, no_encoder_attn)
+        self.built += 1
+        return DeepDecoderLayer(cfg, no_encoder_attn or self.built <= cfg.deep.decoder_lm_layers)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
         """Bring a state dict of an earlier fairseq up to date, as fairseq's decoder does."""
@@ -79,7 +89,8 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
         more: dict[str, Any] = {name: (encoder_out or {}).get(name, [None])[0] for name in BACKWARD}
         more["shared"] = SharedHeads() if self.shares_attention else None
 
-        x, padding = self._embed(prev_output_tokens, incremental_state)
+        places = next(iter((encoder_out or {}).get(PLACES, [])), None)
+        x, padding = self._embed(prev_output_tokens, incremental_state, places)
         mask = None
         if incremental_state is None and not full_context_alignment:
             mask = self.buffered_future_mask(x)
@@ -93,7 +104,7 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
                 x = past.input(index, x)
             x, layer_attention, _ = layer(
                 x,
-                source,
+                None if source is None else part_of(source, index, self.sums),
                 source_padding,
                 self._state_of(index, incremental_state),
                 self_attn_mask=mask,
@@ -116,6 +127,25 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
             x = self.project_out_dim(x)
         return x, {"attn": [attention], "inner_states": states}
 
+    def language_model(self, prev_output_tokens: Tensor) -> Tensor:
+        """Return the features of the lowest layers, B x T x C, for tokens, B x T: a language model of the target.
+
+        The decoder's output layer projects them. They are normalised without parameters where layers end without norm.
+        """
+        x, padding = self._embed(prev_output_tokens, None)
+        mask = self.buffered_future_mask(x)
+        past = self.history.start() if self.history is not None else None
+        for index, layer in kept_layers(self.layers):
+            if index >= self.lm_layers:
+                break
+            if past is not None:
+                x = past.input(index, x)
+            x = layer(x, self_attn_mask=mask, self_attn_padding_mask=padding)[0]
+        if self.deep_layers()[0].norm_position.before:
+            x = torch.nn.functional.layer_norm(x, x.shape[-1:])
+        x = x.transpose(0, 1)  # T x B x C -> B x T x C
+        return x if self.project_out_dim is None else self.project_out_dim(x)
+
     def _state_of(self, index: int, incremental_state: IncrementalState) -> IncrementalState:
         """Return the incremental state of a position: a layer in several places has one for each."""
         if incremental_state is None or not self.repeats:
@@ -129,11 +159,20 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
             super().reorder_incremental_state_scripting(state, new_order)
 
     def _embed(
-        self, tokens: Tensor, incremental_state: Optional[dict[str, dict[str, Optional[Tensor]]]]
+        self,
+        tokens: Tensor,
+        incremental_state: Optional[dict[str, dict[str, Optional[Tensor]]]],
+        places: Optional[Tensor] = None,
     ) -> tuple[Tensor, Optional[Tensor]]:
-        """Return embedding, T x B x C, and padding of tokens, B x T; incremental decoding embeds only the newest."""
+        """Return embedding, T x B x C, and padding of tokens, B x T; incremental decoding embeds only the newest.
+
+        Tokens have the positions `places`, B x T, or by default those from the first one on.
+        """
         positions = None
-        if self.embed_positions is not None:
+        if self.embed_positions is not None and places is not None:
+            every = places.new_full((1, int(places.max()) + 1), self.padding_idx + 1)
+            positions = self.embed_positions(every)[0][places]
+        elif self.embed_positions is not None:
             positions = self.embed_positions(tokens, incremental_state=incremental_state)
         if incremental_state is not None:
             tokens = tokens[:, -1:]

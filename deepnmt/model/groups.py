@@ -3,17 +3,22 @@
 import re
 
 PLAIN = "none"
+# Plain stacks whose outputs the decoder reads; see `transparent.py`.
+TOP, TRANSPARENT = "top", "transparent"
+# Layers are chained, without connections between groups.
+CHAINED = (PLAIN, TOP, TRANSPARENT)
 
 
 def group_boundaries(groups: str, depth: int) -> tuple[int, ...] | None:
-    """Return the first layer of each group and, last, the depth; None for a plain stack.
+    """Return the first layer of each group and, last, the depth; None for a chain of layers.
 
-    `groups` is "none", layers per group ("1" is DLCL; the last group may be smaller), or the boundaries ("0,6,12,21").
+    `groups` is one of `CHAINED`, layers per group ("1" is DLCL; the last group may be smaller), or the boundaries
+    ("0,6,12,21").
 
     Raises:
         ValueError: names the required form of `groups` and its value
     """
-    if groups == PLAIN:
+    if groups in CHAINED:
         return None
     if not re.fullmatch(r"\d+(,\d+)*", groups):
         raise ValueError(f"must be 'none', a group size or boundaries such as '0,6,12', but is '{groups}'")

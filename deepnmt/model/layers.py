@@ -22,6 +22,7 @@ from deepnmt.kernels.fast_path import may_take
 from deepnmt.model.attention import Attention
 from deepnmt.model.build import build_recurrence, build_residual, relative_positions
 from deepnmt.model.config import NestedConfig
+from deepnmt.model.fused_encoder import fused
 from deepnmt.model.initializers.weights import zero_bias
 from deepnmt.model.merged_attention import MergedAttention
 from deepnmt.model.relative_position import RelativeSelfAttention
@@ -118,6 +119,17 @@ class DeepEncoderLayer(DeepLayer, TransformerEncoderLayerBase):  # type: ignore[
 
     def __init__(self, cfg: NestedConfig) -> None:
         super().__init__(cfg)
+        self.fused_drop = cfg.deep.fused_drop
+        self.backward_attn: Optional[Attention] = None
+        if cfg.deep.fused_encoder is not None:
+            self.backward_attn = Attention(
+                self.embed_dim,
+                cfg.encoder.attention_heads,
+                kdim=self.embed_dim,
+                vdim=self.embed_dim,
+                encoder_decoder_attention=True,
+                **self.attention_options(cfg),
+            )
         self.arrange(cfg, "encoder")
 
     def build_self_attention(self, embed_dim: int, cfg: NestedConfig) -> MultiheadAttention:
@@ -134,17 +146,27 @@ class DeepEncoderLayer(DeepLayer, TransformerEncoderLayerBase):  # type: ignore[
         )
 
     def forward(
-        self, x: Tensor, encoder_padding_mask: Optional[Tensor], factors: Optional[Sequence[float]] = None
+        self,
+        x: Tensor,
+        encoder_padding_mask: Optional[Tensor],
+        factors: Optional[Sequence[float]] = None,
+        beside: Optional[Tensor] = None,
     ) -> Tensor:
         """Return the output, T x B x C, for an input T x B x C; the mask, B x T, is true at padding.
 
-        The factors multiply the sublayers' outputs; 0: not computed; None: 1 for all.
+        The factors multiply the sublayers' outputs; 0: not computed; None: 1 for all. `beside` are the states of a
+        frozen encoder, T x B x C.
         """
 
         def attend(y: Tensor) -> Tensor:
             attended = self.self_attn(
                 query=y, key=y, value=y, key_padding_mask=encoder_padding_mask, need_weights=False
             )[0]
+            if self.backward_attn is not None:
+                second = self.backward_attn(
+                    query=y, key=beside, value=beside, key_padding_mask=encoder_padding_mask, need_weights=False
+                )[0]
+                attended = fused(attended, second, self.fused_drop if self.training else 0.0)
             return cast(Tensor, attended)
 
         return self.run(x, {SELF_ATTENTION: attend, FEED_FORWARD: self.feed_forward}, factors)
@@ -153,7 +175,7 @@ class DeepEncoderLayer(DeepLayer, TransformerEncoderLayerBase):  # type: ignore[
 class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[misc]
     """A decoder layer: self-attention, cross-attention, feed-forward; or merged attention (12) and feed-forward.
 
-    Two-sided, the cross-attention's sublayer has a second one, (36).
+    Two-sided, the cross-attention's sublayer has a second one, (36); so it has beside a frozen encoder.
     """
 
     def __init__(self, cfg: NestedConfig, no_encoder_attn: bool = False) -> None:
@@ -163,12 +185,15 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
             self.self_attn_layer_norm = None
         self.shares_source = cfg.deep.shared_cross_attention
         self.backward_attn: Optional[Attention] = None
-        if cfg.deep.two_sided:
+        self.fused = cfg.deep.fused_encoder is not None
+        self.fused_drop = cfg.deep.fused_drop
+        if cfg.deep.two_sided or self.fused:
+            width = cfg.encoder.embed_dim if self.fused else cfg.decoder.output_dim
             self.backward_attn = Attention(
                 self.embed_dim,
                 cfg.decoder.attention_heads,
-                kdim=cfg.decoder.output_dim,
-                vdim=cfg.decoder.output_dim,
+                kdim=width,
+                vdim=width,
                 encoder_decoder_attention=True,
                 **self.attention_options(cfg),
             )
@@ -292,7 +317,8 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
                     static_kv=True,
                     need_weights=False,
                 )
-                attended = attended + second
+                drop = self.fused_drop if self.training else 0.0
+                attended = fused(attended, second, drop) if self.fused else attended + second
             return cast(Tensor, attended)
 
         branches = {SELF_ATTENTION: attend_itself, FEED_FORWARD: self.feed_forward}

@@ -17,6 +17,7 @@ def least_parameters(config: DLCLTransformerConfig, types: tuple[int, int]) -> i
     layers -= following * (2 * decoder.width**2)
     if config.shared_cross_attention:
         layers -= following * (decoder.width**2 + 2 * decoder.width * config.width("encoder"))
+    layers -= config.decoder_lm_layers * 2 * (config.width("decoder") * (decoder.width + config.width("encoder")))
     if config.two_sided:
         # The backward decoder, and the forward one's second attention.
         width = config.width("decoder")
@@ -27,6 +28,7 @@ def least_parameters(config: DLCLTransformerConfig, types: tuple[int, int]) -> i
         tables.append(target)
     # Adaptive softmax and embeddings of other widths than the model's have smaller matrices.
     known = config.adaptive_softmax_cutoff is None and config.decoder_input_dim is config.decoder_output_dim is None
+    known = known and config.encoder_embedding_cutoffs == "none"
     return layers + (sum(tables) if known else 0)
 
 

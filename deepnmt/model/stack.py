@@ -55,6 +55,8 @@ class StackOptions:
         self_attention: the kind of its self-attention
         sharing: numbers of its layers, as in --encoder-share-layers
         blocks: its division into blocks of layers with the same attention weights, as in --shared-attention-blocks
+        sums: number of sums of encoder outputs that the decoder reads, as in `transparent.py`; 0: it reads the last
+            output
     """
 
     name: str
@@ -71,10 +73,11 @@ class StackOptions:
     self_attention: SelfAttentionKind
     sharing: str
     blocks: str
+    sums: int
 
     @property
     def boundaries(self) -> tuple[int, ...] | None:
-        """See `group_boundaries`; None for a plain stack."""
+        """See `group_boundaries`; None for a chain of layers."""
         return group_boundaries(self.groups, self.layers)
 
     @property
@@ -89,6 +92,13 @@ class StackOptions:
         if boundaries is None:
             raise ValueError(f"must be a number of layers, or boundaries such as 0,2,6, but is {self.blocks}")
         return boundaries[:-1]
+
+    @property
+    def history_rows(self) -> int:
+        """Return the number of rows of its history's weight; 0 if it has no history."""
+        if self.boundaries is not None:
+            return len(self.boundaries)
+        return self.layers + 1 if self.sums and self.name == "encoder" else 0
 
     def oldest(self, row: int) -> int:
         """Return the oldest output that a row of the history, from 1, reads."""

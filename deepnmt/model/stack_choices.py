@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from deepnmt.model.groups import TOP, TRANSPARENT
 from deepnmt.model.norm_position import NORM_POSITIONS, NormPosition
 from deepnmt.model.residual import RESIDUALS
 from deepnmt.model.self_attention import FULL, KINDS
@@ -38,7 +39,13 @@ class StackChoices:
             self_attention=KINDS[str(self.decoder_self_attention)] if name == "decoder" else FULL,
             sharing=str(getattr(self, f"{name}_share_layers")),
             blocks=str(self.shared_attention_blocks) if name == "decoder" and self.shares_attention else "1",
+            sums=self.sums,
         )
+
+    @property
+    def sums(self) -> int:
+        """The number of sums of the encoder's outputs that the decoder reads; 0: it reads the last output."""
+        return {TOP: 1, TRANSPARENT: self.depth("decoder")}.get(str(self.encoder_groups), 0)
 
     @property
     def one_table(self) -> bool:

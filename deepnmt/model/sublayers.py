@@ -6,7 +6,8 @@ SELF_ATTENTION, CROSS_ATTENTION, FEED_FORWARD = "self_attn", "encoder_attn", "fi
 # The feed-forward sublayer is always there, and the last one.
 SUBLAYERS = (SELF_ATTENTION, CROSS_ATTENTION, FEED_FORWARD)
 BACKWARD_ATTENTION = "backward_attn"
-# Additions to the encoder's output for a two-sided decoder: states, L x B x C, and their padding, B x L.
+# Additions to the encoder's output for a decoder's second attention: states of a two-sided model's backward decoder, or
+# of a frozen encoder, L x B x C, and their padding, B x L.
 BACKWARD = BACKWARD_STATES, BACKWARD_PADDING = "backward_out", "backward_padding_mask"
 
 
@@ -22,6 +23,7 @@ def branch_modules(layer: Any, name: str) -> list[Any]:
     """Return the modules of a sublayer's function F."""
     if name == FEED_FORWARD:
         return [layer.fc1, layer.fc2]
-    # A two-sided decoder has another attention in the sublayer of its cross-attention.
-    second = getattr(layer, BACKWARD_ATTENTION, None) if name == CROSS_ATTENTION else None
+    # In a decoder layer, the second attention is in the cross-attention's sublayer.
+    place = CROSS_ATTENTION if getattr(layer, CROSS_ATTENTION, None) is not None else SELF_ATTENTION
+    second = getattr(layer, BACKWARD_ATTENTION, None) if name == place else None
     return [getattr(layer, name)] if second is None else [getattr(layer, name), second]

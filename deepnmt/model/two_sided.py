@@ -53,13 +53,6 @@ class TwoSidedEncoder(DeepEncoder):
         states, _ = decoder.extract_features(tokens, encoder_out=found)
         return {**found, BACKWARD_STATES: [states.transpose(0, 1)], BACKWARD_PADDING: [tokens.eq(self.padding_idx)]}
 
-    def reorder_encoder_out(self, encoder_out: dict[str, list[Tensor]], new_order: Tensor) -> dict[str, list[Tensor]]:
-        """Return the sentences of a batch in a new order, some of them perhaps several times."""
-        found: dict[str, list[Tensor]] = super().reorder_encoder_out(encoder_out, new_order)
-        for name, axis in ((BACKWARD_STATES, 1), (BACKWARD_PADDING, 0)):
-            found[name] = [tensor.index_select(axis, new_order) for tensor in encoder_out[name]]
-        return found
-
     def backward_output(self, prev_output_tokens: Tensor, encoder_out: Any, features_only: bool = False) -> Tensor:
         """Return the backward decoder's logits, B x T x V, or features, B x T x C, for the reversed reference.
 

@@ -6,8 +6,12 @@ from importlib.util import find_spec
 
 from deepnmt.errors import in_place_of
 from deepnmt.literals import evaluate_literal, literal_fault
+from deepnmt.model.banded_embedding import banding_faults
 from deepnmt.model.config import DLCLTransformerConfig
-from deepnmt.model.groups import PLAIN, group_boundaries
+from deepnmt.model.frozen_embeddings import freezing_faults
+from deepnmt.model.frozen_layers import frozen_layers
+from deepnmt.model.fused_encoder import fusing_faults
+from deepnmt.model.groups import CHAINED, PLAIN, TRANSPARENT, group_boundaries
 from deepnmt.model.initializers import INITIALIZERS
 from deepnmt.model.initializers.initializer import BatchInitializer
 from deepnmt.model.norm_position import NORM_POSITIONS
@@ -37,10 +41,15 @@ def check(config: DLCLTransformerConfig, joined: bool) -> None:
         *_attention_faults(config),
         *_self_attention_faults(config),
         *_shared_layers_faults(config),
+        *_frozen_layers_faults(config),
         *_history_faults(config),
         *_position_faults(config),
         *_embedding_faults(config, joined),
+        *freezing_faults(config),
+        *banding_faults(config),
+        *fusing_faults(config),
         *_two_sided_faults(config),
+        *_language_model_faults(config),
     ]
     if faults:
         # Both stacks may have the same fault.
@@ -116,6 +125,8 @@ def _kept_layers_faults(config: DLCLTransformerConfig) -> Iterator[str]:
             yield f"--{stack}-skip and --{stack}-layers-to-keep exclude each other"
         elif str(getattr(config, f"{stack}_groups")) != PLAIN:
             yield f"--{stack}-layers-to-keep needs --{stack}-groups none: the weights of a history fit all layers only"
+        elif config.sums > 1:
+            yield f"--{stack}-layers-to-keep cannot be combined with --encoder-groups {TRANSPARENT}"
 
 
 def _attention_faults(config: DLCLTransformerConfig) -> Iterator[str]:
@@ -186,6 +197,18 @@ def _shared_layers_faults(config: DLCLTransformerConfig) -> Iterator[str]:
             yield f"{option} --decoder-self-attention shared"
 
 
+def _frozen_layers_faults(config: DLCLTransformerConfig) -> Iterator[str]:
+    for stack in STACKS:
+        option = f"--{stack}-freeze"
+        try:
+            frozen = frozen_layers(getattr(config, f"{stack}_freeze"), config.depth(stack))
+        except ValueError as error:
+            yield f"{option} {error}"
+            continue
+        if frozen and getattr(config, f"{stack}_layers_to_keep"):
+            yield f"{option} cannot be combined with --{stack}-layers-to-keep"
+
+
 def _xformers_fault(text: str | None) -> str | None:
     """Return the fault of an option that leaves the attention to xFormers, or None."""
     if text is None:
@@ -201,10 +224,13 @@ def _xformers_fault(text: str | None) -> str | None:
 
 
 def _history_faults(config: DLCLTransformerConfig) -> Iterator[str]:
-    connected = [stack for stack in STACKS if str(getattr(config, f"{stack}_groups")) != PLAIN]
+    groups = {stack: str(getattr(config, f"{stack}_groups")) for stack in STACKS}
+    connected = [stack for stack in STACKS if groups[stack] not in CHAINED]
+    if groups["decoder"] in CHAINED and groups["decoder"] != PLAIN:
+        yield f"--decoder-groups {groups['decoder']} is not possible: --encoder-groups alone has it"
     for stack in connected:
         try:
-            group_boundaries(str(getattr(config, f"{stack}_groups")), config.depth(stack))
+            group_boundaries(groups[stack], config.depth(stack))
         except ValueError as error:
             yield f"--{stack}-groups: {error}"
         try:
@@ -212,11 +238,14 @@ def _history_faults(config: DLCLTransformerConfig) -> Iterator[str]:
         except ValueError as error:
             yield f"--dlcl-granularity: {error}"
     if not connected:
+        held = "both are none" if set(groups.values()) == {PLAIN} else f"they are {' and '.join(groups.values())}"
         for name, default in HISTORY_OPTIONS.items():
             if getattr(config, name) != default:
-                yield f"--{dashed(name)} needs --encoder-groups or --decoder-groups, but both are none"
+                yield f"--{dashed(name)} needs --encoder-groups or --decoder-groups, but {held}"
     if config.base_layers and "decoder" in connected:
         yield f"--base-layers must be 0 with --decoder-groups {config.decoder_groups}, but is {config.base_layers}"
+    if config.base_layers and config.sums > 1:
+        yield f"--base-layers must be 0 with --encoder-groups {TRANSPARENT}, but is {config.base_layers}"
 
 
 def _position_faults(config: DLCLTransformerConfig) -> Iterator[str]:
@@ -263,3 +292,22 @@ def _two_sided_faults(config: DLCLTransformerConfig) -> Iterator[str]:
             yield f"--two-sided cannot be combined with --{dashed(name)} {value}"
     if isinstance(INITIALIZERS[str(config.initializer)], BatchInitializer):
         yield f"--initializer must need no batches with --two-sided, but is {config.initializer}"
+
+
+def _language_model_faults(config: DLCLTransformerConfig) -> Iterator[str]:
+    """Yield the options that a language model in the decoder excludes."""
+    layers = config.decoder_lm_layers
+    if not layers:
+        return
+    if layers >= config.decoder_layers:
+        yield f"--decoder-lm-layers must be below --decoder-layers {config.decoder_layers}, but is {layers}"
+    attention = ("merged_attention", "no_cross_attention", "cross_self_attention", "two_sided")
+    for name in (*attention, "decoder_skip", "decoder_layers_to_keep", "base_layers", "adaptive_softmax_cutoff"):
+        if value := getattr(config, name):
+            yield f"--decoder-lm-layers cannot be combined with --{dashed(name)} {value}"
+    if config.decoder_share_layers != "none":
+        yield f"--decoder-lm-layers cannot be combined with --decoder-share-layers {config.decoder_share_layers}"
+    if config.shares_attention:
+        yield "--decoder-lm-layers cannot be combined with --decoder-self-attention shared"
+    if isinstance(INITIALIZERS[str(config.initializer)], BatchInitializer):
+        yield f"--initializer must need no batches with --decoder-lm-layers, but is {config.initializer}"

@@ -27,6 +27,12 @@ from deepnmt.literals import evaluated_fault, literal
 INT = 2**31 - 1
 TRAINING, MODEL, SEARCH, EXPORT = "training", "model", "search", "export"
 STACKS = ("encoder", "decoder")
+# --float32-matmul-precision, in torch's own words.
+MATMUL_PRECISIONS = ("highest", "high", "medium")
+MATMUL_HELP = (
+    "rounding of factors in training's float32 products: high and medium as in torch on a GPU (TF32), "
+    "medium to bfloat16 on a CPU with AMX or AVX-512 BF16"
+)
 Fault = tuple[str, str]
 
 
@@ -82,16 +88,26 @@ def is_increasing(value: object) -> bool:
     return all(type(each) is int for each in numbers) and all(low < high for low, high in zip([0, *numbers], numbers))
 
 
+def are_weights(text: object) -> bool:
+    """Return whether a text has finite numbers of at least 0 between commas, not all of them 0."""
+    with contextlib.suppress(ValueError):
+        values = list(map(float, str(text).split(",")))
+        return all(0 <= value < math.inf for value in values) and any(values)
+    return False
+
+
 # Far beyond any trained model; a typing error would otherwise fill the memory before its cause is visible.
 LAYERS, CHANNELS, POSITIONS = whole(1, 10_000), whole(1, 1 << 20), whole(1, 1 << 20)
 POSITIVE = Rule("a finite number above 0", lambda x: 0 < x < math.inf)
 FINITE = Rule("a finite number", math.isfinite)
 SHARE = Rule("at least 0 and below 1", lambda x: 0 <= x < 1)
+PROPER_SHARE = Rule("above 0 and below 1", lambda x: 0 < x < 1)
 POSITIVE_SHARE = Rule("above 0 and at most 1", lambda x: 0 < x <= 1)
 OFF_OR_MORE = Rule(f"-1 (off), or from 0 to {INT}", lambda n: -1 <= n <= INT)
 BETAS = Rule("two numbers of at least 0 and below 1, such as (0.9, 0.98)", is_betas)
 INCREASING = Rule("whole numbers that increase, such as 10000,20000", is_increasing)
 BEAM_ARGUMENTS = Rule(f'JSON such as {{"beam": 4}}, with a beam from 1 to {BEAM}', beam_fits)
+WEIGHTS = Rule("finite numbers of at least 0, one of them above 0, such as 1,0.5", are_weights)
 JSON_MAPPING = Rule('JSON such as {"target_lang": "de"}', is_json_mapping)
 
 
@@ -134,6 +150,10 @@ class Row:
 
 def _is_layer(value: object) -> bool:
     return value in ("last", "mean") or (str(value).isdecimal() and int(str(value)) > 0)
+
+
+def _is_bands(value: object) -> bool:
+    return value == "none" or is_increasing(value)
 
 
 # Options of this package's search, in the order of its help.
@@ -200,6 +220,7 @@ SEARCHES: dict[str, Row] = {
 TRAINING_ALONE = (
     *("dlcl_init", "dlcl_freeze", "fast_dropout", "initializer", "checkpoint_activations", "offload_activations"),
     *("min_params_to_wrap", "quant_noise_pq_block_size", "adaptive_input", "char_inputs", "export"),
+    "freeze_embeddings",
 )
 OF_SELF_ATTENTION = ("average_attention_ffn", "shared_attention_blocks", "shared_cross_attention")
 ADAPTIVE_SOFTMAX = ("adaptive_softmax_factor", "tie_adaptive_weights", "tie_adaptive_proj")
@@ -232,6 +253,16 @@ OPTIONS: dict[str, Row] = {
     "label_smoothing": Row(TRAINING, SHARE),
     "ignore_prefix_size": Row(TRAINING, whole(0)),
     "bpe_dropout": Row(TRAINING, SHARE),
+    "unigram_sampling": Row(TRAINING, number(0)),
+    "set_weights": Row(TRAINING, WEIGHTS),
+    "sample_share": Row(TRAINING, POSITIVE_SHARE),
+    "sample_warmup": Row(TRAINING, whole(2)),
+    "l1": Row(TRAINING, number(0)),
+    "l2": Row(TRAINING, number(0)),
+    "competence_updates": Row(TRAINING, whole(1)),
+    "competence_start": Row(TRAINING, PROPER_SHARE),
+    "competence_every": Row(TRAINING, whole(1)),
+    "mass_share": Row(TRAINING, POSITIVE_SHARE),
     "quant_noise_pq": Row(TRAINING, Rule("at least 0 and at most 1", lambda x: 0 <= x <= 1)),
     "adaptive_softmax_cutoff": Row(TRAINING, INCREASING),
     "warmup_updates": Row(TRAINING, whole(0)),
@@ -266,6 +297,10 @@ OPTIONS: dict[str, Row] = {
     **{f"{stack}_attention_heads": Row(MODEL, whole(1)) for stack in STACKS},
     **{f"{stack}_max_relative_length": Row(MODEL, whole(0)) for stack in STACKS},
     **{f"{stack}_skip": Row(MODEL, SHARE) for stack in STACKS},
+    "decoder_lm_layers": Row(MODEL, whole(0)),
+    "fused_drop": Row(MODEL, Rule("at least 0 and at most 1", lambda x: 0 <= x <= 1), inference=False),
+    "encoder_embedding_cutoffs": Row(MODEL, Rule(f"none, or {INCREASING.words}", _is_bands)),
+    "embedding_factor": Row(MODEL, whole(1), part_of="encoder_embedding_cutoffs"),
     "decoder_input_dim": Row(MODEL, CHANNELS),
     "decoder_output_dim": Row(MODEL, CHANNELS),
     "dlcl_window": Row(MODEL, whole(0), part_of="encoder_groups"),
@@ -277,6 +312,7 @@ OPTIONS: dict[str, Row] = {
     **{f"{stack}_embed_path": Row(MODEL, inference=False) for stack in STACKS},
     # A checkpoint has the tensors of each place.
     **{f"{stack}_share_layers": Row(MODEL, inference=False) for stack in STACKS},
+    **{f"{stack}_freeze": Row(MODEL, inference=False) for stack in STACKS},
     "dropout": Row(MODEL, SHARE, inference=False),
     **{f"{name}_dropout": Row(MODEL, SHARE, inference=False) for name in ("attention", "activation", "relu", "dlcl")},
     "ds_init_alpha": Row(MODEL, POSITIVE_SHARE, inference=False),

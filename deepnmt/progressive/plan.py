@@ -1,5 +1,6 @@
 """Hold the stages of a recipe against fairseq's options and against each other, before the first one starts."""
 
+import contextlib
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -10,16 +11,27 @@ from typing import Any, Optional
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 
 from deepnmt.checkpoints.grow import Growth, plan_growth
+from deepnmt.checkpoints.plans import grown_layers
 from deepnmt.checkpoints.rewrite import RESETTABLE
 from deepnmt.checkpoints.trained_model import whole_faults
 from deepnmt.errors import UserError
 from deepnmt.model import validate
 from deepnmt.model.config import DLCLTransformerConfig
-from deepnmt.model.groups import PLAIN
+from deepnmt.model.frozen_layers import freeze_text
+from deepnmt.model.groups import CHAINED
 from deepnmt.model.stack import STACKS
 from deepnmt.model.transformer import NAME
 from deepnmt.options.option_table import LAYERS, dashed
-from deepnmt.progressive.stages import ENDS, STAGE_KEYS, Stage, default_groups, default_strategy, key_faults, merged
+from deepnmt.progressive.stages import (
+    ENDS,
+    OLD,
+    STAGE_KEYS,
+    Stage,
+    default_groups,
+    default_strategy,
+    key_faults,
+    merged,
+)
 from deepnmt.recipe import Option, Recipe, read_stages
 from deepnmt.recipe.checking import check_recipe
 from deepnmt.recipe.parser import actions, training_parser
@@ -41,6 +53,8 @@ TAKEN = (
     "reset-meters",
     "reset-optimizer",
     "stop-time-hours",
+    "encoder-freeze",
+    "decoder-freeze",
 )
 # Keys that define a stage, and so are in the recipe alone.
 OF_STAGES = ("encoder-layers", "decoder-layers", "encoder-groups", "decoder-groups", *ENDS)
@@ -71,12 +85,14 @@ def plan_stages(path: Path, extra: Sequence[str] = ()) -> list[Stage]:
     stages: list[Stage] = []
     for number, ((options, own), arguments, config) in enumerate(zip(entries, parsed, configs), start=1):
         growth = _growth(stages[-1].config, config, own) if stages else None
+        if growth is not None and growth.freeze_old:
+            config = _frozen(path, options, stages[-1].config, config, growth)
         stages.append(Stage(number, options, own, config, growth, (arguments.max_tokens, arguments.batch_size)))
     faults = [
         f"{path}: stage {stage.number}: {fault}"
         for stage, before, arguments in zip(stages, [None, *stages], parsed)
         for fault in (
-            *_own_faults(stage, arguments),
+            *_own_faults(stage, before, arguments),
             *_end_faults(stage, before, arguments),
             *_model_faults(stage, before),
         )
@@ -132,7 +148,7 @@ def _give_default_groups(
     """Set the groups of a growing stack, if a stage has no groups and the architecture has connections."""
     for stack in STACKS:
         key, depths = f"{stack}-groups", [config.depth(stack) for config in configs]
-        plain = getattr(configs[0], f"{stack}_groups") == PLAIN
+        plain = getattr(configs[0], f"{stack}_groups") in CHAINED
         # Decreasing or invalid depths are faults of their own.
         possible = depths == sorted(depths) and all(map(LAYERS.holds, depths))
         if plain or len(set(depths)) == 1 or not possible:
@@ -151,10 +167,25 @@ def _growth(old: DLCLTransformerConfig, new: DLCLTransformerConfig, own: dict[st
         groups={stack: str(getattr(new, f"{stack}_groups")) for stack in growing},
         strategy=own.get("strategy", default_strategy(old, new)),
         function_preserving=own.get("function-preserving") == "true",
+        freeze_old=own.get("freeze") == OLD,
     )
 
 
-def _own_faults(stage: Stage, arguments: Namespace) -> Iterator[str]:
+def _frozen(
+    path: Path, options: dict[str, Option], old: DLCLTransformerConfig, new: DLCLTransformerConfig, growth: Growth
+) -> DLCLTransformerConfig:
+    """Set the options that freeze a stage's old layers, and return its configuration with them."""
+    change: dict[str, Any] = {}
+    for stack in growth.depths:
+        # An impossible growth is a fault of its own, and so is an unknown strategy.
+        with contextlib.suppress(KeyError, ValueError):
+            layers = grown_layers(growth.strategy, old.depth(stack), new.depth(stack))
+            change[f"{stack}_freeze"] = freeze_text(layers.old_layers())
+    options.update({dashed(name): Option(text, path, 0) for name, text in change.items()})
+    return replace(new, **change)
+
+
+def _own_faults(stage: Stage, before: Optional[Stage], arguments: Namespace) -> Iterator[str]:
     faulty = {key.name: fault for key in STAGE_KEYS if (fault := key.fault(stage.own.get(key.name)))}
     yield from (f"{name} {fault}" for name, fault in faulty.items())
     average = stage.own.get("average", "1")
@@ -168,6 +199,8 @@ def _own_faults(stage: Stage, arguments: Namespace) -> Iterator[str]:
         yield f"lr-scheduler must be {RESETTABLE}, or keep-schedule be true, but it is {schedule}"
     if optimizer == SEVERAL_GROUPS:
         yield f"optimizer must be one for all parameters, such as adam, for a model to grow, but is {optimizer}"
+    if before is not None and before.own.get("freeze") == OLD and stage.flag("carry-moments"):
+        yield "carry-moments cannot follow a stage with 'freeze: old', which has no moments of its frozen layers"
     if optimizer == FACTORED and stage.flag("carry-moments"):
         yield f"optimizer must have moments of its parameters' shapes, as adam has, to carry them, but is {optimizer}"
 

@@ -16,6 +16,8 @@ from deepnmt.recipe.own_keys import OwnKey, number_from
 
 # Keys that decide when a stage ends.
 ENDS = ("max-update", "max-epoch", "patience")
+# The layers that a stage may keep as they are.
+OLD = "old"
 FLAG = ("true or false", ("true", "false").__contains__)
 # How a stage grows out of the one before, and how it is scored.
 STAGE_KEYS = (
@@ -23,6 +25,7 @@ STAGE_KEYS = (
     OwnKey("function-preserving", FLAG),
     OwnKey("carry-moments", FLAG),
     OwnKey("keep-schedule", FLAG),
+    OwnKey("freeze", (f"'{OLD}', for the layers of the stage before", OLD.__eq__)),
     OwnKey("average", ("a number of checkpoints of at least 1", number_from(1))),
     OwnKey("translate", (f"options of fairseq-generate, with a --beam from 1 to {BEAM}", translate_fits)),
 )
@@ -81,6 +84,8 @@ def key_faults(recipe: Recipe) -> Iterator[str]:
     """Yield the keys that a stage must not have, a line each."""
     for number, stage in enumerate(recipe.stages, start=1):
         for key, option in stage.items():
+            if key == "freeze" and number == 1:
+                yield f"{option}: stage 1: 'freeze' must stand in a later stage, since the first has no old layers"
             if key not in KEYS:
                 near = difflib.get_close_matches(key, KEYS, n=1)
                 hint = f" (did you mean '{near[0]}'?)" if near else f", which has {', '.join(KEYS)}"

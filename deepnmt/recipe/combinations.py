@@ -7,11 +7,15 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from deepnmt.limits import BEAM
+from deepnmt.options.dual_rules import dual_faults, text_faults
 from deepnmt.options.option_table import Fault, dashed, is_increasing
+from deepnmt.recipe.order_rules import order_faults
 
 # They divide by the length of the warm-up.
 WARMING = ("inverse_sqrt",)
-TEXT_TASKS = ("translation", "deep_translation")
+TEXT_TASKS = ("translation", "deep_translation", "deep_dual")
+# Of models that are not autoregressive.
+ITERATIVE_TASK = "translation_lev"
 ENDS = ("max_update", "max_epoch", "patience", "stop_time_hours")
 # Losses of fairseq's that are not of pairs of sentences and a Transformer's predictions.
 OTHER_CRITERIONS = frozenset(
@@ -27,6 +31,11 @@ OTHER_CRITERIONS = frozenset(
 TWO_SIDED = "label_smoothed_cross_entropy_two_sided"
 # The search of this criterion reads whole weights.
 RISK, SHARDED = "label_smoothed_cross_entropy_mrt", "fully_sharded"
+# Pre-training, and the losses that know its batches.
+MASKED, MASKED_LOSS = "deep_masked_lm", "masked_language_model"
+MASS, MASS_LOSSES = "deep_mass", ("cross_entropy", "label_smoothed_cross_entropy", *(
+    f"label_smoothed_cross_entropy_{name}" for name in ("fused", "r_drop", "simcut")
+))  # fmt: skip
 HALF = ("fp16", "bf16", "amp", "memory_efficient_fp16", "memory_efficient_bf16")
 
 
@@ -44,6 +53,7 @@ def rule_faults(values: Mapping[str, Any], written: Mapping[str, Any]) -> Iterat
     if cooldown > max(0, last):
         yield "cooldown-updates", f"must be at most max-update, {last}, but is {cooldown}"
     yield from _average_faults(values)
+    yield from order_faults(values)
     if values.get("criterion") in OTHER_CRITERIONS and values.get("task") in TEXT_TASKS:
         yield "criterion", f"must be one for translation, such as cross_entropy, but is {values['criterion']}"
     cutoffs = values.get("adaptive_softmax_cutoff")
@@ -59,7 +69,12 @@ def rule_faults(values: Mapping[str, Any], written: Mapping[str, Any]) -> Iterat
         yield "dataset-impl", "must be mmap, lazy, cached or raw for translation, but is fasta"
     if values.get("best_checkpoint_metric") == "bleu" and values.get("eval_bleu") is False:
         yield "best-checkpoint-metric", "must be a figure of the validation, but is bleu without eval-bleu"
+    if values.get("task") == ITERATIVE_TASK and values.get("eval_bleu"):
+        yield "eval-bleu", f"must not be set with task {ITERATIVE_TASK}, whose validation does not translate"
     yield from _two_sided_faults(values)
+    yield from dual_faults(values)
+    yield from text_faults(values)
+    yield from _pretraining_faults(values)
     zero = [name for name in ("max_update", "max_epoch") if name in written and values.get(name) == 0]
     if zero and not any((values.get(name) or 0) > 0 for name in ENDS):
         others = ", ".join(dashed(name) for name in ENDS if name != zero[0])
@@ -76,6 +91,22 @@ def _two_sided_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
     if values.get("two_sided") and values.get("ddp_backend") == "fully_sharded":
         # Greedy translations take a number of steps that differs from process to process.
         yield "ddp-backend", "must not be fully_sharded with two-sided, but is"
+
+
+def _pretraining_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield the options that a pre-training cannot be combined with."""
+    task, criterion, arch = (values.get(name) for name in ("task", "criterion", "arch"))
+    if (task == MASKED) != (criterion == MASKED_LOSS):
+        if task == MASKED:
+            yield "criterion", f"must be {MASKED_LOSS} with task {MASKED}, but is {criterion}"
+        else:
+            yield "task", f"must be {MASKED} with criterion {MASKED_LOSS}, but is {task}"
+    if task == MASS and criterion not in MASS_LOSSES:
+        yield "criterion", f"must be one of {', '.join(MASS_LOSSES)} with task {MASS}, but is {criterion}"
+    if task in (MASKED, MASS) and values.get("encoder_embedding_cutoffs", "none") != "none":
+        yield "encoder-embedding-cutoffs", f"must be none with task {task}, which adds types to the dictionary"
+    if task in (MASKED, MASS) and not str(arch).startswith("dlcl_transformer"):
+        yield "arch", f"must be dlcl_transformer or one of its architectures with task {task}, but is {arch}"
 
 
 def _average_faults(values: Mapping[str, Any]) -> Iterator[Fault]:

@@ -44,13 +44,17 @@ def rerank(arguments: argparse.Namespace) -> None:
             "choose among these with --weights"
         )
     features = model_features(arguments, lists)
-    names = (*lists.names, *(feature.name for feature in features))
-    by_token = is_per_token(arguments.weights) if arguments.weights else bool(arguments.per_token)
+    names = tuple(feature.name for feature in features)
+    if not arguments.ensemble:
+        names = (*lists.names, *names)
+    # The search divides by the length, too.
+    by_token = is_per_token(arguments.weights) if arguments.weights else arguments.per_token or arguments.ensemble
     weights = weights_for(arguments.weights, names, by_token) if arguments.weights else None
     if arguments.weights:
         check_kinds(arguments.weights, {feature.name: feature.kind.value for feature in features})
-    if arguments.consensus and all(len(found) <= 1 for found in lists.candidates):
-        raise UserError("--consensus: must have lists of several translations, but no sentence has more than one")
+    if (arguments.consensus or arguments.ensemble) and all(len(found) <= 1 for found in lists.candidates):
+        option = "--consensus" if arguments.consensus else "--ensemble"
+        raise UserError(f"{option}: must have lists of several translations, but no sentence has more than one")
     if features:
         from deepnmt.reranking.model_scores import add_model_features
 
@@ -64,6 +68,9 @@ def rerank(arguments: argparse.Namespace) -> None:
         table = FeatureTable.of(values(lists, features, arguments.data, by_token), names)
         if weights is None:
             weights = best_weights(table, corpus, [MODEL, *(each.name for each in features)], arguments)
+            if arguments.ensemble:
+                weights = of_ensemble(weights)
+                report["search"] = search_options(weights)
         # A row has a place for each translation of the longest list.
         orders = [_order(row[: len(found)]) for row, found in zip(table.scores(weights), lists.candidates)]
         report |= {"weights": dict(zip(names, weights.tolist())), "per_token": by_token}
@@ -90,6 +97,8 @@ def rerank(arguments: argparse.Namespace) -> None:
         out.write(folder, arguments.data, lists, lines, records, report)
     for name, weight in report.get("weights", {}).items():
         print(f"{name:<12} {weight:9.5f}")
+    if "search" in report:
+        print(f"for deepnmt generate and translate: {report['search']}")
     print(bleu_lines(report))
     print(f"{out.out} is ready: translations in {out.out}/hyp.{corpus.language}")
 
@@ -132,13 +141,25 @@ def best_weights(table: FeatureTable, corpus: Corpus, positive: list[str], argum
     statistics = corpus.statistics
     best: Tuned | None = None
     with console.progress(arguments.starts + 1, "tuning", " starts") as bar:
-        for found in tune(table, statistics, positive, arguments.seed, arguments.starts):
+        for found in tune(table, statistics, positive, arguments.seed, arguments.starts, arguments.ensemble):
             bar.update(1)
             if best is None or found.bleu > best.bleu:
                 best = found
     assert best is not None
     # In the form in which they will be read from the file.
     return np.array([float(f"{weight:.6g}") for weight in best.weights])
+
+
+def of_ensemble(weights: Array) -> Array:
+    """Return weights with six decimals whose sum is 1 in spite of rounding."""
+    rounded = weights.round(6)
+    rounded[rounded.argmax()] += 1 - rounded.sum()
+    return rounded.round(6)
+
+
+def search_options(weights: Array) -> str:
+    """Return the options of the search that combine the models by these weights, (26)."""
+    return f"--ensemble-rule log-linear --ensemble-weights {','.join(f'{weight:.6g}' for weight in weights)}"
 
 
 def by_consensus(lists: MergedLists, corpus: Corpus, metric: str, posterior: str) -> list[list[int]]:

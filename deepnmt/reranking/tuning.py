@@ -72,7 +72,21 @@ def envelope(heights: Array, slopes: Array, present: NDArray[np.bool_]) -> Corne
     return Corners(first, points, sentences, before, later)
 
 
-def best_point(table: FeatureTable, statistics: Array, weights: Array, direction: Array) -> tuple[float, float]:
+# Of g, without a limit.
+ALL = (-np.inf, np.inf)
+
+
+def nonnegative(weights: Array, direction: Array) -> tuple[float, float]:
+    """Return the least and the greatest g at which no weight of w + g d, M, is negative."""
+    moves = direction != 0
+    ends = -weights[moves] / direction[moves]
+    rises = direction[moves] > 0
+    return float(ends[rises].max(initial=-np.inf)), float(ends[~rises].min(initial=np.inf))
+
+
+def best_point(
+    table: FeatureTable, statistics: Array, weights: Array, direction: Array, span: tuple[float, float] = ALL
+) -> tuple[float, float]:
     """Return the point g on the line w + g d where BLEU is highest, and that BLEU; the nearest to 0 of equal ones.
 
     Args:
@@ -80,6 +94,7 @@ def best_point(table: FeatureTable, statistics: Array, weights: Array, direction
         statistics: of the translations, N x K x S
         weights: w, M
         direction: d, M
+        span: limits of g, with 0 between them
     """
     corners = envelope(table.values @ weights, table.values @ direction, table.present)
     start = statistics[np.arange(len(statistics)), corners.first].sum(axis=0)
@@ -90,13 +105,17 @@ def best_point(table: FeatureTable, statistics: Array, weights: Array, direction
     points, rows = corners.points[order], corners.rows[order]
     changes = statistics[rows, corners.after[order]] - statistics[rows, corners.before[order]]
     sums = start + np.concatenate([np.zeros((1, changes.shape[1])), np.cumsum(changes, axis=0)])
-    low, high = np.concatenate([[-np.inf], points]), np.concatenate([points, [np.inf]])
+    low = np.concatenate([[-np.inf], points]).clip(min=span[0])
+    high = np.concatenate([points, [np.inf]]).clip(max=span[1])
     # The point of an interval: its middle; for the outer intervals, a point beyond all corners.
     width = max(1.0, float(points[-1] - points[0]))
     middle = (
-        np.where(np.isfinite(low), low, points[0] - width) + np.where(np.isfinite(high), high, points[-1] + width)
+        np.where(np.isfinite(low), low, np.minimum(points[0], high) - width)
+        + np.where(np.isfinite(high), high, np.maximum(points[-1], low) + width)
     ) / 2
     wide = high - low > CLOSEST * np.maximum(1, np.abs(middle))
+    if not wide.any():
+        return 0.0, -np.inf
     scores = np.where(wide, corpus_bleu(sums), -np.inf)
     best = np.flatnonzero(scores >= scores.max() - 1e-12)
     chosen = best[np.abs(middle[best]).argmin()]
@@ -117,7 +136,12 @@ def bleu_of(statistics: Array, choice: Choice) -> float:
 
 
 def tune(
-    table: FeatureTable, statistics: Array, positive: Collection[str], seed: int = 1, starts: int = STARTS
+    table: FeatureTable,
+    statistics: Array,
+    positive: Collection[str],
+    seed: int = 1,
+    starts: int = STARTS,
+    ensemble: bool = False,
 ) -> Iterator[Tuned]:
     """Yield the result of each start; the caller takes the best, and the first of equal ones.
 
@@ -125,12 +149,15 @@ def tune(
     equal weights to `positive` features and 0 to the others; each further one draws all from [-1, 1]. From a start,
     each round searches along every feature and as many random directions, and takes the best of them.
 
+    An `ensemble` has no negative weights, and the first start is its mean: equal weights of the features themselves.
+
     Args:
         table: features
         statistics: of the translations, N x K x S
         positive: features that are log-probabilities of models
         seed: of the random numbers
         starts: number of random starts
+        ensemble: the features are the models of an ensemble
     """
     draw = np.random.default_rng(seed)
     count = len(table.names)
@@ -138,27 +165,30 @@ def tune(
     varies = spread > 1e-12
     scaled = FeatureTable(table.names, table.values / np.where(varies, spread, 1), table.present)
     for number in range(starts + 1):
-        weights = draw.uniform(-1, 1, count) * varies
+        weights = draw.uniform(0 if ensemble else -1, 1, count) * varies
         if number == 0:
-            weights = np.array([float(name in positive) for name in table.names]) * varies
-        weights, bleu = _climb(scaled, statistics, weights, np.flatnonzero(varies), draw)
+            weights = spread if ensemble else np.array([float(name in positive) for name in table.names])
+            weights = weights * varies
+        weights, bleu = _climb(scaled, statistics, weights, np.flatnonzero(varies), draw, ensemble)
         original = weights / np.where(varies, spread, 1)
         size = np.abs(original).sum()
         yield Tuned(original / size if size else original, bleu)
 
 
 def _climb(
-    table: FeatureTable, statistics: Array, weights: Array, moving: Choice, draw: np.random.Generator
+    table: FeatureTable, statistics: Array, weights: Array, moving: Choice, draw: np.random.Generator, ensemble: bool
 ) -> tuple[Array, float]:
-    """Return the weights at which no direction improves BLEU, and that BLEU."""
+    """Return the weights at which no direction improves BLEU, and that BLEU; an ensemble's are at least 0."""
     bleu = bleu_of(statistics, table.best(weights))
     for _ in range(ROUNDS):
         axes = np.eye(len(weights))[moving]
         random = draw.standard_normal(axes.shape) * (np.arange(len(weights))[None] == moving[:, None]).any(axis=0)
         steps = []
         for direction in (*axes, *random):
-            point, reached = best_point(table, statistics, weights, direction)
-            steps.append((reached, weights + point * direction))
+            span = nonnegative(weights, direction) if ensemble else ALL
+            point, reached = best_point(table, statistics, weights, direction, span)
+            moved = weights + point * direction
+            steps.append((reached, moved.clip(min=0) if ensemble else moved))
         if not steps:
             break
         reached, moved = max(steps, key=lambda step: step[0])

@@ -32,8 +32,8 @@ from deepnmt.text.settings import RECORD as DATA_RECORD
 RECIPE, START = "recipe.yaml", "finetune.json"
 VALID, OLD = "valid", "old"
 FUSED, SMOOTHED = "label_smoothed_cross_entropy_fused", "label_smoothed_cross_entropy"
-# Files of initial embeddings; the checkpoint has the embeddings trained from them.
-REPLACED = ("encoder_embed_path", "decoder_embed_path")
+# Files of initial embeddings; the checkpoint has the embeddings trained from them. And layers that its training froze.
+REPLACED = ("encoder_embed_path", "decoder_embed_path", "encoder_freeze", "decoder_freeze")
 # Small batches, at a small rate that stays.
 TRAINING = {
     "optimizer": "adam",

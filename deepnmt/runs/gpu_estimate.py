@@ -72,7 +72,7 @@ def read_gpu(text: str) -> Gpu:
     return Gpu(*numbers)
 
 
-class OperationCount(TorchDispatchMode):
+class OperationCount(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts operations that run under it.
 
     Attributes:
@@ -81,7 +81,7 @@ class OperationCount(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.operations: list[Operation] = []
         self.peak = self._live = 0
 

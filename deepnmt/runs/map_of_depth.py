@@ -11,7 +11,7 @@ from typing import NamedTuple
 from deepnmt.errors import UserError
 from deepnmt.recipe.named_recipes import folder
 from deepnmt.text.columns import write_rows
-from deepnmt.text.lines import whole_text
+from deepnmt.text.lines import read_text
 
 FILE = "depth_map/gains.tsv"
 
@@ -61,7 +61,7 @@ class Gain(NamedTuple):
 def read(path: Path | None = None) -> list[Gain]:
     """Return the gains of the installed file, or of another; none if there is no such file."""
     path = path or folder() / FILE
-    lines = whole_text(path).splitlines()[1:] if path.is_file() else []
+    lines = read_text(path)[1:] if path.is_file() else []
     return [Gain.of(line, f"{path}:{number}") for number, line in enumerate(lines, start=2)]
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from deepnmt.jobs.child_steps import module, run_process
 
 LAST, LOCK = "checkpoint_last.pt", "train.lock"
+# The folder, in that of the checkpoints, of the model of both directions that a training begins with.
+BOTH = "both"
 AGAIN = "the training ended early; run the same command again to"
 
 
@@ -27,4 +29,5 @@ def train(program: str, name: str, words: Sequence[object], save: Path) -> None:
 
 def next_step(save: Path) -> str:
     """Return the next step of the same command."""
-    return f"resume from the last checkpoint in {save}" if (save / LAST).is_file() else "start over"
+    begun = any((folder / LAST).is_file() for folder in (save, save / BOTH))
+    return f"resume from the last checkpoint in {save}" if begun else "start over"

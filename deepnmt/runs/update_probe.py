@@ -90,8 +90,8 @@ def measured(cfg: Any, trainer: Any, task: Any, epoch: Any) -> dict[str, float]:
     """Make the updates, and return seconds, bytes and counts. It takes the arguments of fairseq's `train`."""
     rest = bytes_in_use(trainer)
     each = cfg.optimization.update_freq[0]
-    reached, sizes = reached_batches(cfg, epoch)
-    found = facts(cfg, trainer, epoch)
+    reached, sizes, batches = reached_batches(cfg, epoch)
+    found = facts(cfg, trainer, epoch, batches)
     times: list[list[float]] = []
     memory = 0
     start = clock(trainer)
@@ -107,12 +107,12 @@ def measured(cfg: Any, trainer: Any, task: Any, epoch: Any) -> dict[str, float]:
             end = clock(trainer)
         start = end
     wall, processor = np.mean(times[LARGEST + WARM :], axis=0)
-    validation, (start, _) = 0.0, clock(trainer)
+    validation, (begin, _) = 0.0, clock(trainer)
     for sample, number in validation_batches(cfg, trainer):
         trainer.valid_step(sample)
-        end, _ = clock(trainer)
-        validation += (end - start) * number
-        start = end
+        now, _ = clock(trainer)
+        validation += (now - begin) * number
+        begin = now
     optimizer = optimizer_bytes(trainer)
     weights = sum(each.numel() * each.element_size() for each in trainer.model.parameters())
     return {
@@ -130,8 +130,8 @@ def measured(cfg: Any, trainer: Any, task: Any, epoch: Any) -> dict[str, float]:
 def estimated(gpu: Gpu, cfg: Any, trainer: Any, task: Any, epoch: Any) -> dict[str, float]:
     """Make the updates, and return estimates of the same quantities on a GPU, by the formulas of `gpu_estimate`."""
     each = cfg.optimization.update_freq[0]
-    reached, sizes = reached_batches(cfg, epoch)
-    found = facts(cfg, trainer, epoch)
+    reached, sizes, batches = reached_batches(cfg, epoch)
+    found = facts(cfg, trainer, epoch, batches)
     chosen = chosen_batches(*sizes, each)
     # The optimizer makes its state in the first one.
     updates = iter(updates_of([reached[number] for number in chosen[:each] + chosen], cfg, trainer, epoch))
@@ -160,24 +160,24 @@ def estimated(gpu: Gpu, cfg: Any, trainer: Any, task: Any, epoch: Any) -> dict[s
     }
 
 
-def facts(cfg: Any, trainer: Any, epoch: Any) -> dict[str, float]:
-    """Return the counts of a training that nothing has to be run for."""
-    batches, ends = first_epoch(cfg, epoch)
-    updates = -(-len(batches) // cfg.optimization.update_freq[0])
+def facts(cfg: Any, trainer: Any, epoch: Any, batches: int) -> dict[str, float]:
+    """Return the counts of a training with this number of batches in an epoch, for which nothing has to be run."""
+    each = cfg.optimization.update_freq[0]
+    ends = ends_of(cfg.optimization, batches, each)
     return {
         "encoder layers": cfg.model.encoder_layers,
         "parameters": sum(each.numel() for each in trainer.model.parameters()),
         "pairs": len(epoch.dataset),
         "max tokens": cfg.dataset.max_tokens or 0,
         "updates": ends,
-        "updates an epoch": updates,
-        "validations": validations(cfg.dataset, ends, updates),
+        "updates an epoch": -(-batches // each),
+        "validations": validations(cfg.dataset, ends, -(-batches // each)),
     }
 
 
 def grown(cfg: Any, trainer: Any, task: Any, epoch: Any) -> dict[str, float]:
     """Return the bytes by which many updates have exceeded the peak of the largest batches at the start."""
-    reached, sizes = reached_batches(cfg, epoch)
+    reached, sizes, _ = reached_batches(cfg, epoch)
     each = cfg.optimization.update_freq[0]
     largest = [reached[number] for number in largest_batches(*sizes, each)]
     peaks = []
@@ -187,19 +187,14 @@ def grown(cfg: Any, trainer: Any, task: Any, epoch: Any) -> dict[str, float]:
     return {"growth": peaks[-1] - peaks[LARGEST - 1]}
 
 
-def first_epoch(cfg: Any, epoch: Any) -> tuple[list[Batch], int]:
-    """Return the batches of the first epoch, and the updates of the training; see `ends_of`."""
+def reached_batches(cfg: Any, epoch: Any) -> tuple[list[Batch], tuple[np.ndarray, np.ndarray], int]:
+    """Return the batches of the first epoch that a training reaches, their sizes, and the number of all batches."""
     batches = epoch.ordered_batches(1, False, True)
-    return batches, ends_of(cfg.optimization, len(batches), cfg.optimization.update_freq[0])
-
-
-def reached_batches(cfg: Any, epoch: Any) -> tuple[list[Batch], tuple[np.ndarray, np.ndarray]]:
-    """Return the batches of the first epoch that a training comes to, and their sizes."""
-    batches, ends = first_epoch(cfg, epoch)
-    reached = batches[: ends * cfg.optimization.update_freq[0] or None]
+    each = cfg.optimization.update_freq[0]
+    reached = batches[: ends_of(cfg.optimization, len(batches), each) * each or None]
     lengths = np.asarray(epoch.dataset.sizes)
     lengths = np.stack([lengths, lengths], axis=1) if lengths.ndim == 1 else lengths
-    return reached, sizes_of(reached, lengths)
+    return reached, sizes_of(reached, lengths), len(batches)
 
 
 def updates_of(batches: Sequence[Batch], cfg: Any, trainer: Any, epoch: Any) -> Any:

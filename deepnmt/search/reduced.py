@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from deepnmt.errors import UserError
 from deepnmt.kernels.kept import Kept
-from deepnmt.kernels.products import Product, obstacle, product
+from deepnmt.kernels.products import WHOLE, Product, obstacle, product
 
 # Weights of a map below which rounding its input costs more than it saves. The number of rows must not decide:
 # a translation would depend on the rest of the batch.
@@ -29,7 +29,7 @@ def reduce_products(model: nn.Module, kind: str) -> None:
     reason = obstacle(kind, parameter.device)
     if reason is not None:
         raise UserError(f"--weights {kind}: {reason}")
-    if kind == "float32":
+    if kind in WHOLE:
         return
     for module in model.modules():
         if type(module) is nn.Linear and module.weight.numel() >= FEW_WEIGHTS:

@@ -21,7 +21,7 @@ from deepnmt.serving.directions import Direction, Directions
 from deepnmt.serving.fields import AUTO, Fields, RefusedError
 from deepnmt.serving.guard import ClientGoneError
 from deepnmt.serving.language_names import language_name
-from deepnmt.serving.layout import Layout, details
+from deepnmt.serving.layout import LINE, Layout, details
 from deepnmt.serving.metrics import Metrics
 from deepnmt.serving.openapi import DESCRIPTION
 from deepnmt.serving.translations import QueueFullError, TextFaultError, Translations
@@ -89,11 +89,11 @@ class Endpoints:
         beam = direction.translator.search.beam
         if fields.alternatives >= beam:
             raise RefusedError(400, f"'alternatives' must be from 0 to {beam - 1}, but is {fields.alternatives}")
+        # Each line has a sentence at least, and is found sooner.
+        self._check_number(sum(len(LINE.findall(text)) for text in fields.texts))
         layouts = [Layout.of(text, direction, self.split) for text in fields.texts]
         sentences = [sentence for layout in layouts for sentence in layout.sentences]
-        if len(sentences) > self.translations.limit:
-            most = self.translations.limit
-            raise RefusedError(413, f"a request must have at most {most} sentences, but has {len(sentences)}")
+        self._check_number(len(sentences))
         work = self.translations.translate(direction, sentences, 1 + fields.alternatives)
         try:
             results = await self._while_connected(request, work)
@@ -155,6 +155,11 @@ class Endpoints:
             names = ", ".join(direction.name for direction in self.directions.all)
             raise RefusedError(400, f"'source' and 'target' must be one of {names}; 'source' may be {AUTO}")
         return direction
+
+    def _check_number(self, sentences: int) -> None:
+        most = self.translations.limit
+        if sentences > most:
+            raise RefusedError(413, f"a request must have at most {most} sentences, but has at least {sentences}")
 
     async def _while_connected(self, request: Request, work: Awaitable[T]) -> T:
         """Return the result of work, which is cancelled when its client leaves or its time is over."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from deepnmt.serving.directions import Direction
 from deepnmt.translator.line_stream import unknown_words
@@ -14,6 +14,8 @@ from deepnmt.translator.translator import Translated
 
 # Words with letters. Shorter ones, such as "in", are the same in related languages.
 WORD = re.compile(r"[^\W_]{3,}")
+# From the first to the last sign of a line.
+LINE = re.compile(r"\S[^\n]*")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,43 +23,40 @@ class Layout:
     """The lines of a text.
 
     Attributes:
-        lines: of each line the white space before it, its sentences, and the white space after it, with the line end
+        lines: sentences of each line that is not blank
+        gaps: white space before, between and after these lines, with line ends and blank lines
     """
 
-    lines: Sequence[tuple[str, Paragraph, str]]
+    lines: Sequence[Paragraph]
+    gaps: Sequence[str]
 
     @classmethod
     def of(cls, text: str, direction: Direction, split: bool) -> Layout:
         """Return the lines of a text; `split`: a line may have several sentences."""
         settings = direction.translator.pipeline.settings
-        lines = []
-        for line in re.split(r"(?<=\n)", text):
-            body = line.strip()
-            if body and split and not settings.pretokenized:
-                paragraph = Paragraph.of(body, *settings.languages)
-            else:
-                paragraph = Paragraph([body] if body else [], [])
-            start = line.find(body)
-            lines.append((line[:start], paragraph, line[start + len(body) :]))
-        return cls(lines)
+        whole = settings.pretokenized or not split
+        lines, gaps, end = [], [], 0
+        for found in LINE.finditer(text):
+            line = found[0].rstrip()
+            lines.append(Paragraph([line], []) if whole else Paragraph.of(line, *settings.languages))
+            gaps.append(text[end : found.start()])
+            end = found.start() + len(line)
+        return cls(lines, [*gaps, text[end:]])
 
     @property
     def sentences(self) -> list[str]:
         """All sentences, in order."""
-        return [sentence for _, paragraph, _ in self.lines for sentence in paragraph.sentences]
+        return [sentence for line in self.lines for sentence in line.sentences]
 
     def texts(self, results: Sequence[Translated]) -> list[str]:
         """Return the text's translations, the best first, from its sentences' results."""
         found = iter(results)
-        joined = []
-        for before, paragraph, after in self.lines:
-            line = list(islice(found, len(paragraph.sentences)))
-            options = [each.text for each in paragraph.joined(line).translations] if line else [""]
-            joined.append((before, options, after))
-        return [
-            "".join(before + options[min(rank, len(options) - 1)] + after for before, options, after in joined)
-            for rank in range(max(len(options) for _, options, _ in joined))
-        ]
+        joined = [line.joined(list(islice(found, len(line.sentences)))).translations for line in self.lines]
+        texts = []
+        for rank in range(max(map(len, joined), default=1)):
+            line_texts = (options[min(rank, len(options) - 1)].text for options in joined)
+            texts.append("".join(chain(*zip(self.gaps, line_texts), self.gaps[-1:])))
+        return texts
 
 
 def details(sentence: str, result: Translated) -> dict[str, object]:

@@ -73,13 +73,24 @@ class _Server(uvicorn.Server):
         yield
 
 
-def serve(directions: Directions, settings: Settings) -> None:
-    """Serve until a signal. Raises `UserError` if the address is not free."""
+@contextlib.contextmanager
+def early_reloads() -> Iterator[list[int]]:
+    """Note each SIGHUP before the server hears it. It would end a process that still loads its models."""
+    noted: list[int] = []
+    before = signal.signal(signal.SIGHUP, lambda number, _: noted.append(number))
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def serve(directions: Directions, settings: Settings, early: Collection[int]) -> None:
+    """Serve until a signal, and reload at once after an early one. Raises `UserError` if the address is not free."""
     with listening(settings.host, settings.port) as sock:
         # Models and libraries are no garbage, but are looked through for it again and again.
         gc.collect()
         gc.freeze()
-        asyncio.run(_serve(directions, settings, sock))
+        asyncio.run(_serve(directions, settings, sock, early))
 
 
 def application(directions: Directions, settings: Settings, address: str) -> tuple[Guard, Endpoints]:
@@ -102,7 +113,7 @@ def application(directions: Directions, settings: Settings, address: str) -> tup
     return Guard(router, settings.max_body, settings.origins, local, paths, metrics), endpoints
 
 
-async def _serve(directions: Directions, settings: Settings, sock: socket.socket) -> None:
+async def _serve(directions: Directions, settings: Settings, sock: socket.socket, early: Collection[int]) -> None:
     loop = asyncio.get_running_loop()
     guard, endpoints = application(directions, settings, sock.getsockname()[0])
     translations = endpoints.translations
@@ -111,6 +122,10 @@ async def _serve(directions: Directions, settings: Settings, sock: socket.socket
     def stop() -> None:
         server.force_exit, server.should_exit = server.should_exit, True
         translations.hurry()
+        if server.force_exit:
+            # Each answers that the server ends. Newer versions of asyncio wait for their connections.
+            for task in server.server_state.tasks:
+                task.cancel()
         LOG.info("stops after the present batch" if server.force_exit else "stops when all requests are answered")
 
     reloading: set[asyncio.Task[None]] = set()
@@ -123,6 +138,8 @@ async def _serve(directions: Directions, settings: Settings, sock: socket.socket
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     loop.add_signal_handler(signal.SIGHUP, reload)
+    if early:
+        reload()
     checks = loop.create_task(check_connections(server))
     names = ", ".join(direction.name for direction in directions.all)
     LOG.info("serves %s at http://%s", names, _address(sock))

@@ -22,7 +22,8 @@ DIFFERENCES = {
     "protect": "another protect",
 }
 # By their records alone.
-MAKERS = {"synthesis_kind": "synthesise", "upsample": "mix", "selection": "select", "like": "binarise"}
+MAKERS = {"synthesis_kind": "synthesise", "upsample": "mix", "selection": "select"}
+MAKERS |= {"both_directions": "train --both-directions", "like": "binarise"}
 Record = Mapping[str, Any]
 
 

@@ -85,7 +85,7 @@ def _lengths(
 
 
 # Others have other files, which fairseq itself has to check.
-TASKS, FORMATS = ("translation", "deep_translation"), (None, "mmap")
+TASKS, FORMATS = ("translation", "deep_translation", "deep_dual"), (None, "mmap")
 
 
 def check_named_data(data: str, arguments: Sequence[str]) -> list[Path]:

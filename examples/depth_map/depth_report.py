@@ -128,6 +128,13 @@ def figure_of(texts: Mapping[str, Sequence[Run]]) -> tuple[Any, Any]:
     return figure, figure.subplots(1, len(texts), squeeze=False)[0]
 
 
+def finish(panel: Any) -> None:
+    """Add grid and legend; before the first translation there are no curves of BLEU."""
+    panel.grid(alpha=0.25, which="both")
+    if panel.get_legend_handles_labels()[1]:
+        panel.legend(fontsize="x-small")
+
+
 def save(figure: Any, path: Path) -> None:
     """Write a figure."""
     with console.whole_file(path) as temporary:
@@ -144,9 +151,17 @@ def draw_losses(texts: Mapping[str, Sequence[Run]], seconds: Seconds, path: Path
             label = f"{run.method}, {run.layers} layers" if run.seed == "1" else None
             panel.plot(hours, list(run.losses.values()), label=label, linewidth=1.2, **style)
         panel.set(title=text, xlabel="core hours", ylabel="validation loss, bits a token", yscale="log")
-        panel.legend(fontsize="x-small")
-        panel.grid(alpha=0.25, which="both")
+        finish(panel)
     save(figure, path)
+
+
+def mean_bleu(runs: Sequence[Run], method: str) -> list[tuple[int, float]]:
+    """Return the mean over seeds of a method's BLEU on validation, by encoder layers."""
+    found: dict[int, list[float]] = {}
+    for run in runs:
+        if run.method == method and "valid" in run.bleu:
+            found.setdefault(run.layers, []).append(run.bleu["valid"])
+    return [(layers, sum(found[layers]) / len(found[layers])) for layers in sorted(found)]
 
 
 def draw_depths(texts: Mapping[str, Sequence[Run]], path: Path) -> None:
@@ -154,13 +169,10 @@ def draw_depths(texts: Mapping[str, Sequence[Run]], path: Path) -> None:
     figure, panels = figure_of(texts)
     for panel, (text, runs) in zip(panels, texts.items()):
         for method, colour in COLOURS.items():
-            points = sorted(
-                (run.layers, run.bleu["valid"]) for run in runs if run.method == method and "valid" in run.bleu
-            )
-            panel.plot(*zip(*points), "o-", color=colour, label=method, linewidth=1.2) if points else None
+            if means := mean_bleu(runs, method):
+                panel.plot(*zip(*means), "o-", color=colour, label=method, linewidth=1.2)
         panel.set(title=text, xlabel="encoder layers", ylabel="BLEU on validation")
-        panel.legend(fontsize="x-small")
-        panel.grid(alpha=0.25)
+        finish(panel)
     save(figure, path)
 
 

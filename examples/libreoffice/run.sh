@@ -72,7 +72,9 @@ run "$SCRIPTS/preprocess.sh" --source-lang "$SOURCE" --target-lang en --train "$
 NAME=$(basename "$RECIPE" .yaml)
 SAVE=$OUT/checkpoints/$NAME
 run "$SCRIPTS/train.sh" "$RECIPE" "$OUT/data" "$SAVE" "${OPTIONS[@]}"
-run "$SCRIPTS/average.sh" "$SAVE" "$SAVE/average.pt" --last 5
+# An option such as --max-update 1000 may leave fewer.
+NUMBER=$(find "$SAVE" -maxdepth 1 -name 'checkpoint[0-9]*.pt' | wc -l)
+run "$SCRIPTS/average.sh" "$SAVE" "$SAVE/average.pt" --last "$((NUMBER > 5 ? 5 : NUMBER > 1 ? NUMBER : 1))"
 run "$SCRIPTS/generate.sh" "$SAVE/average.pt" "$OUT/data" "$OUT/results/$NAME"
 run "$SCRIPTS/score.sh" "$OUT/results/$NAME"
 run python3 -m deepnmt export "$SAVE/average.pt" "$OUT/data" "$OUT/models/$NAME"

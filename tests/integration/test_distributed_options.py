@@ -47,6 +47,7 @@ CASES: dict[str, tuple[list[str], float]] = {
     "half, fused": ([*HALF, "--criterion", "label_smoothed_cross_entropy_fused"], 0.02),
     "memory-efficient half": (["--memory-efficient-fp16", "--fp16-init-scale", "4"], 0.05),
     "exchange": (EXCHANGE, 1e-5),
+    "both directions": ([*DROPOUT, "--arch", "dlcl_dual", "--criterion", "dual_supervised"], 1e-5),
 }
 USUAL = ("half, fused",)
 

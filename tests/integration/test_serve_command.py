@@ -21,6 +21,7 @@ import pytest
 from support.flow import GERMAN
 from support.processes import SECONDS, started
 from support.served_sockets import connected, received
+from support.slow import slow_but
 from support.translation_models import write_checkpoint, write_data
 
 from deepnmt.engines.engine import SearchSettings
@@ -59,19 +60,23 @@ def finish(process: subprocess.Popen[str]) -> str:
     return log
 
 
+def exported(engine: str, seed: int, place: Path) -> Path:
+    data = place / "data" if (place / "data").exists() else write_data(place / "data")
+    checkpoint = write_checkpoint(place / f"{seed}.pt", data, seed)
+    export(Export([checkpoint], data, engine, "float32", check=0, search=SEARCH), place / f"{engine}{seed}")
+    return place / f"{engine}{seed}"
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("serve")
-    data = write_data(folder / "data")
-    for seed in (1, 2):
-        checkpoint = write_checkpoint(folder / f"{seed}.pt", data, seed)
-        export(Export([checkpoint], data, "torch", "float32", check=0, search=SEARCH), folder / f"model{seed}")
-    export(Export([checkpoint], data, "onnx", "float32", check=0, search=SEARCH), folder / "onnx")
-    return folder / "model1"
+    """A model whose server starts without torch."""
+    return exported("onnx", 1, tmp_path_factory.mktemp("serve"))
 
 
-def test_signals(model: Path, tmp_path: Path) -> None:
-    served, other = tmp_path / "model", model.with_name("model2")
+@pytest.mark.parametrize("engine", slow_but(["onnx"], ["onnx", "torch"]))
+def test_signals(engine: str, tmp_path: Path) -> None:
+    model, other = (exported(engine, seed, tmp_path) for seed in (1, 2))
+    served = tmp_path / "model"
     shutil.copytree(model, served)
     lines = [*GERMAN, " ".join(GERMAN[:3])]
     with server(served) as (process, port):
@@ -90,6 +95,24 @@ def test_signals(model: Path, tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         log = finish(process)
     assert [line.split(" ", 2)[2] for line in log.splitlines()] == ["stops when all requests are answered", "stopped"]
+
+
+def test_a_reload_before_the_start(model: Path) -> None:
+    code = """
+import os, runpy, signal
+from deepnmt.serving import directions
+def hurried(*arguments, load=directions.Translator):
+    os.kill(os.getpid(), signal.SIGHUP)
+    return load(*arguments)
+directions.Translator = hurried
+runpy.run_module("deepnmt", run_name="__main__")
+"""
+    with started([sys.executable, "-c", code, "serve", model, "--port", "0"], stderr=subprocess.PIPE) as process:
+        assert process.stderr
+        assert " serves de-en at " in process.stderr.readline()
+        assert " loaded again: nothing" in process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        finish(process)
 
 
 def test_sigterm_answers_what_has_begun(model: Path) -> None:
@@ -113,7 +136,6 @@ def test_sigterm_answers_what_has_begun(model: Path) -> None:
 
 
 def test_each_option_has_its_effect(model: Path, tmp_path: Path) -> None:
-    fast = model.with_name("onnx")
     (tmp_path / "keys").write_text("first-key\nsecond-key\n")
     with socket.socket() as free:
         free.bind(("127.0.0.2", 0))
@@ -121,7 +143,7 @@ def test_each_option_has_its_effect(model: Path, tmp_path: Path) -> None:
     words = ["--host", "127.0.0.2", "--port", given, "--wait", "10000", "--buckets", "3", "--max-tokens", "14"]
     words += ["--queue", "12", "--timeout", "3", "--max-body", "2000", "--api-key-file", tmp_path / "keys"]
     words += ["--allow-origin", "https://mt.example", "--no-split", "--threads", "40"]
-    with server(fast, *words) as (process, port):
+    with server(model, *words) as (process, port):
         assert port == given
 
         def post(text: object, key: str = "second-key", origin: str | None = None, more: str = "") -> HTTPResponse:
@@ -141,10 +163,10 @@ def test_each_option_has_its_effect(model: Path, tmp_path: Path) -> None:
         assert refusal(post("", origin="https://other.example"))[0] == 403
         assert json.load(post("", more="x" * 1_500_000)) == {"translatedText": ""}
         assert refusal(post("", more="x" * 2_048_000)) == (413, "the body must have at most 2048000 bytes")
-        assert refusal(post(["a"] * 13)) == (413, "a request must have at most 12 sentences, but has 13")
+        assert refusal(post(["a"] * 13)) == (413, "a request must have at most 12 sentences, but has at least 13")
         # With the end, 2 and 7 subwords: 7 and 2 sentences fill a batch. The others wait until the time is over.
         short, long = "a", "Ja. Ja."
-        assert [len(Translator(fast).encoded(text).source) + 1 for text in (short, long)] == [2, 7]
+        assert [len(Translator(model).encoded(text).source) + 1 for text in (short, long)] == [2, 7]
         texts = [long, short, short, short, long, short, short, short, long, short, short]
         assert refusal(post(texts)) == (504, "no translation within 3 seconds")
         counts = metrics(f"127.0.0.2:{port}")

@@ -21,6 +21,8 @@ MODELS: dict[str, dict[str, Any]] = {
     "b2t": {"encoder_norm": "b2t", "decoder_norm": "b2t", **PLAIN},
     "groups": {**PRE_NORM, "decoder_groups": "2"},
     "boundaries": {**PRE_NORM, "decoder_groups": "0,1,3"},
+    "transparent": {**PRE_NORM, "encoder_groups": "transparent"},
+    "top, two-sided": {"encoder_groups": "top", "two_sided": True},
     "vector": {**PRE_NORM, "dlcl_granularity": "vector"},
     "slices": {"dlcl_granularity": "4"},
     "softmax, window": {**PRE_NORM, "dlcl_softmax": True, "dlcl_window": 2},

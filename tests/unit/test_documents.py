@@ -203,8 +203,9 @@ def test_subcommands_that_the_pages_name_exist() -> None:
 
 
 def test_architectures_that_the_pages_name_are_registered() -> None:
-    text = (ROOT / "deepnmt" / "model" / "architectures.py").read_text("utf-8")
-    registered = set(re.findall(r'"([a-z_0-9]+)"', text))
+    folder = ROOT / "deepnmt" / "model"
+    registered = set(re.findall(r'"([a-z_0-9]+)"', (folder / "architectures.py").read_text("utf-8")))
+    registered |= set(re.findall(r"\{NAME\}_([a-z]+)", (folder / "other_decoders.py").read_text("utf-8")))
     named = {
         name for page in LIVING for line in code(page) for name in re.findall(r"dlcl_transformer_([a-z0-9_]+)", line)
     }

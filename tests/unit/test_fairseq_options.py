@@ -28,7 +28,11 @@ def rows() -> list[tuple[list[str], str, str]]:
 
 
 def parsers() -> Iterator[ArgumentParser]:
-    for task, arch in (("translation", "transformer"), ("deep_translation", "dlcl_transformer")):
+    for task, arch in (
+        ("translation", "transformer"),
+        ("deep_translation", "dlcl_transformer"),
+        ("deep_mass", "dlcl_transformer"),
+    ):
         given = ["data", f"--task={task}"]
         for make in (options.get_interactive_generation_parser, options.get_validation_parser):
             yield parsed(make(), given)

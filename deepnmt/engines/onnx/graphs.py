@@ -84,10 +84,10 @@ def encoder_graph(model: Any, activation: str, int8: bool, common: Common = None
             FEED_FORWARD: feed_forward(graph, layer, activation),
         }
         x = run_layer(graph, layer, history.input(index, x), branches, factors)
-    x = norm(graph, encoder.layer_norm, history.finish(x))
+    outputs = [norm(graph, encoder.layer_norm, each) for each in history.finish(x)]
     for index, layer in enumerate(model.decoder.layers):
         if layer.encoder_attn is not None and not follows(layer.encoder_attn):
-            source_entries(graph, layer.encoder_attn, x, lead, index)
+            source_entries(graph, layer.encoder_attn, outputs[index % len(outputs)], lead, index)
     if common is not None:
         further = graph.input("further", INTEGER, "lists", "places")
         rows = gathered(graph, model.decoder.output_projection, further)
@@ -161,7 +161,7 @@ class _StepGraph:
         x, history = self._embedding(), History(graph, decoder)
         for index, (layer, factors) in enumerate(zip(decoder.layers, inference_factors(decoder))):
             x = run_layer(graph, layer, history.input(index, x), self._branches(layer, index), factors)
-        x = norm(graph, decoder.layer_norm, history.finish(x))
+        x = norm(graph, decoder.layer_norm, *history.finish(x))
         return x if decoder.project_out_dim is None else linear(graph, x, decoder.project_out_dim)
 
     def _embedding(self) -> Value:

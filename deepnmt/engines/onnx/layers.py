@@ -1,6 +1,6 @@
 """The layers of both stacks, their linear maps and their history, as operations of a graph.
 
-Twins: deepnmt/model/layers.py, deepnmt/model/dlcl.py
+Twins: deepnmt/model/layers.py, deepnmt/model/dlcl.py, deepnmt/model/transparent.py
 
 Linear maps are in float32 or by products of 8-bit numbers:
 
@@ -26,6 +26,7 @@ from deepnmt.model.dlcl import LayerHistory
 from deepnmt.model.layers import DeepLayer
 from deepnmt.model.norm_position import NORM_POSITIONS, NormPosition
 from deepnmt.model.sublayers import FEED_FORWARD, sublayers_of
+from deepnmt.model.transparent import TopSums
 from deepnmt.search.incremental.maps import bias_of
 
 Floats = npt.NDArray[np.float32]
@@ -163,19 +164,25 @@ class History:
 
     def __init__(self, graph: Graph, stack: Any) -> None:
         self.graph = graph
-        self.history: LayerHistory | None = getattr(stack, "history", None)
+        history: LayerHistory | TopSums | None = getattr(stack, "history", None)
+        self.history = history if isinstance(history, LayerHistory) else None
+        self.top = history if isinstance(history, TopSums) else None
         self.group = 0
         self.outputs: list[Value] = []
 
     def input(self, index: int, x: Value) -> Value:
         """Return the input of layer `index`, from 0, where `x` is the previous output, or the embedding."""
+        if self.top is not None:
+            self.outputs.append(self.graph.op("Unsqueeze", x, self.graph.integers(0)))
         if self.history is None or self.history.group_of[index] == self.group:
             return x
         return self._next(self.history, self.history.group_of[index], x)
 
-    def finish(self, x: Value) -> Value:
-        """Return the output of the stack, where `x` is the output of the last layer."""
-        return x if self.history is None else self._next(self.history, len(self.history.layer_norms) + 1, x)
+    def finish(self, x: Value) -> list[Value]:
+        """Return the output of the stack, or each of its sums, where `x` is the output of the last layer."""
+        if self.top is not None:
+            return self._sums(self.top, x)
+        return [x if self.history is None else self._next(self.history, len(self.history.layer_norms) + 1, x)]
 
     def _next(self, history: LayerHistory, row: int, x: Value) -> Value:
         layer_norm = history.norm(row - 1)  # of the newest output, or of the sum
@@ -184,6 +191,14 @@ class History:
         self.group = row
         total = self._total(history.row(row).detach(), self.outputs[history.oldest(row) : row], x)
         return total if history.normalize_before else norm(self.graph, layer_norm, total)
+
+    def _sums(self, top: TopSums, x: Value) -> list[Value]:
+        graph, together = self.graph, [*self.outputs, self.graph.op("Unsqueeze", x, self.graph.integers(0))]
+        flat = graph.op("Reshape", graph.op("Concat", *together, axis=0), graph.integers(len(together), -1))
+        weights = np.ascontiguousarray(top.matrix().detach().float().t().numpy())  # R x (L + 1)
+        sums = graph.op("MatMul", graph.constant(weights), flat)
+        rows = (graph.op("Gather", sums, graph.integers(row)) for row in range(len(weights)))
+        return [graph.op("Reshape", row, graph.op("Shape", x)) for row in rows]
 
     def _total(self, weights: Tensor, outputs: list[Value], like: Value) -> Value:
         """Return the sum of outputs, 1 x rows x C each, by weights, n x 1 or n x C."""

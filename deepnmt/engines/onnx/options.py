@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from fairseq.models.transformer import TransformerEncoder, TransformerEncoderBase
+from fairseq.models.transformer import TransformerEncoder, TransformerEncoderBase, TransformerModelBase
 from fairseq.modules.transformer_layer import TransformerEncoderLayer, TransformerEncoderLayerBase
 from torch import nn
 
@@ -48,7 +48,8 @@ ENCODER_LAYERS = (TransformerEncoderLayerBase, TransformerEncoderLayer, DeepEnco
 
 def check(model: Any, options: Any) -> None:
     """Raise `UserError` for a model that the graphs cannot express, a line a fault, with an engine that can."""
-    faults = list(_option_faults(options))
+    # Others lack the options.
+    faults = list(_option_faults(options)) if isinstance(model, TransformerModelBase) else []
     if not faults and (obstacle := model_obstacle(model) or encoder_obstacle(model.encoder)):
         faults.append(f"{obstacle}: use --engine torch")
     if faults:

@@ -1,7 +1,7 @@
 """The torch engine of model folders: without fairseq, whose import takes seconds, if the folder's record allows it.
 
 Files of its model folders: model.safetensors, a fairseq checkpoint without the optimizer's state; an ensemble adds
-model2.safetensors, ... Earlier versions wrote model.pt, model2.pt, ... Large weights are in bfloat16, or in int8 with
+model2.safetensors, ... Earlier versions wrote model.pt, model2.pt, ... Large weights are in 16 bits, or in int8 with
 scales, where the folder says so.
 
 `fairseq_engine.py` computes all other models, and on a GPU, and searches with the options of `docs/search.md`.
@@ -27,7 +27,7 @@ from deepnmt.engines.padding import numbers, padded
 from deepnmt.engines.torch.inference_model import PADDING, InferenceModel
 from deepnmt.errors import UserError
 from deepnmt.kernels.malloc import keep_freed_memory
-from deepnmt.kernels.products import obstacle
+from deepnmt.kernels.products import WHOLE, obstacle
 from deepnmt.kernels.short_attention import REGISTER
 from deepnmt.search.beam import beam_search
 from deepnmt.search.constraints import Forbidden, LengthRange, StepRule
@@ -59,10 +59,10 @@ def load(folder: ModelFolder, threads: int | None) -> Engine:
 
         languages = folder.source_lang, folder.target_lang
         # Products of fewer bits are for the CPU alone.
-        device = None if folder.weights == "float32" else "cpu"
+        device = None if folder.weights in WHOLE else "cpu"
         return load_checkpoints(paths, folder.path, languages, threads, device, weights, folder.shortlist())
 
-    on_gpu = folder.weights == "float32" and torch.cuda.is_available()
+    on_gpu = folder.weights in WHOLE and torch.cuda.is_available()
     if on_gpu or len(folder.architecture.get("models", ())) != len(paths):
         return whole()
     if threads is not None:

@@ -16,6 +16,7 @@ from typing import Any, Optional, TypeVar
 import torch
 from fairseq import checkpoint_utils
 from fairseq.data.data_utils import collate_tokens
+from fairseq.models.nat import FairseqNATModel
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
@@ -62,7 +63,7 @@ def load_checkpoints(
 
     Raises:
         UserError: a checkpoint cannot be read, the processor cannot compute with such weights, or a model cannot have
-            shortlists
+            shortlists or is not autoregressive
     """
     deepnmt.register()
     # fairseq reports every step.
@@ -77,6 +78,8 @@ def load_checkpoints(
         for path in paths:
             state = checkpoint_utils.load_checkpoint_to_cpu(str(path), overrides)
             found, _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], overrides, task, state=state)
+            if isinstance(found[0], FairseqNATModel):
+                raise UserError(f"{path}: is not autoregressive; use deepnmt generate --task translation_lev")
             models += found
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     engine = TorchEngine(models, task, dictionaries, device, shortlist)

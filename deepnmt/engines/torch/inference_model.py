@@ -25,6 +25,7 @@ from deepnmt.model.build import build_history, build_recurrence, build_residual,
 from deepnmt.model.relative_scores import attend
 from deepnmt.model.stack_choices import StackChoices
 from deepnmt.model.sublayers import CROSS_ATTENTION, FEED_FORWARD, SELF_ATTENTION
+from deepnmt.model.transparent import side_by_side
 from deepnmt.search.incremental.layer_steps import sublayer
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS
 
@@ -130,7 +131,7 @@ class Encoder(Stack):
         x = x if past is None else past.finish(x)
         if self.layer_norm is not None:
             x = self.layer_norm(x)
-        return {"encoder_out": [x], "encoder_padding_mask": [padding]}
+        return {"encoder_out": [side_by_side(x)], "encoder_padding_mask": [padding]}
 
 
 class Decoder(Stack):
@@ -140,7 +141,7 @@ class Decoder(Stack):
 
     def __init__(self, options: InferenceOptions, types: int) -> None:
         super().__init__(options, "decoder", types, options.max_target_positions)
-        width = options.width("decoder")
+        width, self.sums = options.width("decoder"), options.sums
         output = width if options.decoder_output_dim is None else int(options.decoder_output_dim)
         self.project_out_dim = linear(width, output, bias=False) if output != width else None
         self.output_projection = linear(output, types, bias=False)

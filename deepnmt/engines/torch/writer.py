@@ -17,7 +17,7 @@ from deepnmt.kernels.products import obstacle
 
 # Endings of the names of options whose values may be paths without a slash. fairseq's own models keep all options of a
 # training.
-PLACES = ("path", "file", "dir", "pair_weights", "finetune_from_model")
+PLACES = ("path", "file", "dir", "pair_weights", "difficulty", "finetune_from_model")
 
 
 def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> None:
@@ -50,7 +50,12 @@ def write_models(
 
 
 def _placeless(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Drop options that name a file or a folder; their readers then take the defaults."""
+    """Drop options that name a file or a folder; their readers then take the defaults.
+
+    Of --fused-encoder, whose weights the model has, the name remains.
+    """
+    if (fused := options.get("fused_encoder")) is not None:
+        options = {**options, "fused_encoder": Path(str(fused)).name}
     return {
         name: value
         for name, value in options.items()

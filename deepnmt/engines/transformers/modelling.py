@@ -37,6 +37,7 @@ from deepnmt.model.relative_scores import attend
 from deepnmt.model.residual import Residual
 from deepnmt.model.row_state import RowState
 from deepnmt.model.sublayers import CROSS_ATTENTION, FEED_FORWARD, SELF_ATTENTION
+from deepnmt.model.transparent import TopSums, part_of, side_by_side
 from deepnmt.search.incremental.layer_steps import sublayer
 from deepnmt.text.dictionary import END, SPECIAL_SYMBOLS
 
@@ -164,6 +165,8 @@ class DeepTranslationModel(PreTrainedModel, GenerationMixin):  # type: ignore[mi
         elif isinstance(module, LayerHistory):
             init.copy_(module.weight, module.initial_weight(len(module.layer_norms)))
             init.copy_(module.reads, module.readable(len(module.layer_norms)))
+        elif isinstance(module, TopSums):
+            init.zeros_(module.weight)
         elif isinstance(module, OutputNorm):
             init.ones_(module.weight)
             init.zeros_(module.bias)
@@ -181,7 +184,7 @@ class SourceEncoder(Encoder):
     main_input_name = "input_ids"
 
     def forward(self, input_ids: Tensor, attention_mask: Optional[Tensor] = None, **kwargs: Any) -> BaseModelOutput:  # type: ignore[override]
-        """Return the states, B x S x C."""
+        """Return the states, B x S x C, or R sums side by side, B x S x RC."""
         present = input_ids.ne(PADDING) if attention_mask is None else attention_mask.bool()
         mask = hidden(present[:, None, None], self.embed_tokens.weight.dtype)
 
@@ -190,7 +193,7 @@ class SourceEncoder(Encoder):
 
         x = embedded(self, input_ids, 0)
         # As in fairseq, padding begins as zeros.
-        return BaseModelOutput(last_hidden_state=run(self, x * present.unsqueeze(-1), attentions))
+        return BaseModelOutput(last_hidden_state=side_by_side(run(self, x * present.unsqueeze(-1), attentions)))
 
 
 class TargetDecoder(Decoder):
@@ -224,7 +227,7 @@ class TargetDecoder(Decoder):
                 functions[SELF_ATTENTION] = lambda y, _: self_attention(module.self_attn, y, *own)
             if module.encoder_attn is not None:
                 attention = cross_attention if module.self_attn is not None else merged_attention
-                memory = source, source_mask, cache, number, shared
+                memory = part_of(source, number, self.sums), source_mask, cache, number, shared
                 functions[CROSS_ATTENTION] = lambda y, _: attention(module.encoder_attn, y, *memory)
             return functions
 

@@ -105,6 +105,7 @@ def is_plain(options: DLCLTransformerConfig) -> bool:
     stacks = [options.stack(name) for name in STACKS]
     return all(
         stack.boundaries is None
+        and not stack.sums
         and stack.sublayers == SUBLAYERS[stack.name]
         and stack.self_attention is FULL
         and stack.residual_scale == 1

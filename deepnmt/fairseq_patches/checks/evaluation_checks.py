@@ -15,9 +15,11 @@ from omegaconf import DictConfig
 
 from deepnmt.console import is_command
 from deepnmt.errors import UserError, in_place_of
+from deepnmt.fairseq_patches.checks.not_autoregressive import beam_search_faults
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.literals import literal
 from deepnmt.options.option_table import TRAINING, dashed, range_faults
+from deepnmt.recipe.combinations import ITERATIVE_TASK
 from deepnmt.text.lines import is_named_pipe
 
 logger = logging.getLogger(__name__)
@@ -72,6 +74,8 @@ def _faults(cfg: Any) -> Iterator[str]:
         for option in fields(GenerationConfig):
             if option.name in ITERATIVE and search[option.name] != option.default:
                 yield f"--{dashed(option.name)} must be given with an iterative decoder alone"
+    if cfg.task._name == ITERATIVE_TASK:
+        yield from beam_search_faults(search)
 
 
 @replaces(

@@ -6,6 +6,8 @@ from typing import Any
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.models.transformer import TransformerModelBase
 
+from deepnmt.model.dual import DualModel
+
 INERT = ("adaptive_input", "tie_adaptive_weights", "tie_adaptive_proj", "char_inputs", "export")
 
 
@@ -16,7 +18,7 @@ def transformer_faults(cfg: Any) -> Iterator[str]:
         cfg: configuration of the whole training
     """
     kind, model = ARCH_MODEL_REGISTRY.get(getattr(cfg.model, "_name", None)), cfg.model
-    if not (isinstance(kind, type) and issubclass(kind, TransformerModelBase)):
+    if not (isinstance(kind, type) and issubclass(kind, (TransformerModelBase, DualModel))):
         return
     for name in INERT:
         if getattr(model, name, False):

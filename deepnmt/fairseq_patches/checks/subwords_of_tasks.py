@@ -27,7 +27,9 @@ def identity_of(task: Any) -> Optional[SubwordIdentity]:
         dictionaries, options = {TARGET: task.dictionary}, task.args
     else:
         return None
-    types = {side: dictionary.symbols for side, dictionary in dictionaries.items() if dictionary is not None}
+    # Types that only a pre-training has stand at the end.
+    known = dict(zip((SOURCE, TARGET), getattr(task, "known_types", ())))
+    types = {side: each.symbols[: known.get(side)] for side, each in dictionaries.items() if each is not None}
     data = getattr(options, "data", None)
     folders = split_paths(data) if isinstance(data, str) else []
     if not folders or "://" in folders[0]:

@@ -19,7 +19,6 @@ from fairseq.data import data_utils
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.distributed import utils as distributed_utils
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY, FairseqLanguageModel
-from fairseq.models.nat import FairseqNATModel
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import DictConfig, OmegaConf
@@ -27,12 +26,15 @@ from omegaconf import DictConfig, OmegaConf
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.criterions import distillation
 from deepnmt.errors import UserError, in_place_of
+from deepnmt.fairseq_patches.checks import not_autoregressive
 from deepnmt.fairseq_patches.checks.data_checks import local_folders, task_languages
 from deepnmt.fairseq_patches.checks.model_options import transformer_faults
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.model import validate
 from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.dual import start_faults
 from deepnmt.model.memory import least_parameters
+from deepnmt.options.dual_rules import missing
 from deepnmt.options.option_table import TRAINING, dashed, is_json_mapping, literal_faults, range_faults
 from deepnmt.recipe.combinations import HALF, TEXT_TASKS, precision_faults, rule_faults
 from deepnmt.text.data_folder import check_dictionaries, check_same_types
@@ -82,7 +84,10 @@ def check_training(cfg: Any) -> None:
     model = model_config(cfg)
     asked = sys.argv[1:] == accepted or launched.is_led()
     faults = [*_missing(cfg), *(() if asked else _option_faults(cfg, model)), *_bleu_faults(cfg.task)]
+    faults += [*transformer_faults(cfg), *start_faults(cfg)]
     faults += transformer_faults(cfg)
+    if model is not None and model.fused_encoder is not None and not Path(model.fused_encoder).is_file():
+        faults.append(f"--fused-encoder: no such checkpoint '{model.fused_encoder}'")
     if model is not None:
         faults += validate.training_faults(model)
     if faults:
@@ -129,11 +134,12 @@ def _missing(cfg: Any) -> Iterator[str]:
         yield "--optimizer must be given, but is not"
     if cfg.dataset.max_tokens is None and cfg.dataset.batch_size is None:
         yield "--max-tokens or --batch-size must be given, but neither is"
-    kind = ARCH_MODEL_REGISTRY.get(getattr(cfg.model, "_name", None), FairseqNATModel)
-    if getattr(cfg.criterion, "_name", None) == "nat_loss" and not issubclass(kind, FairseqNATModel):
-        yield f"--arch must be a non-autoregressive model with --criterion nat_loss, but is {cfg.model._name}"
+    yield from not_autoregressive.training_faults(
+        *(getattr(group, "_name", None) for group in (cfg.model, cfg.criterion, cfg.task))
+    )
     if getattr(cfg.criterion, "_name", None) == distillation.NAME and not cfg.criterion.teacher:
         yield distillation.MISSING_TEACHER
+    yield from (f"--{name} {rest}" for name, rest in missing(flat(cfg)))
     yield from _kind_of_model(getattr(cfg.task, "_name", None), getattr(cfg.model, "_name", None))
     if cfg.common.amp and (cfg.common.cpu or not torch.cuda.is_available()):
         yield "--amp must not be set with --cpu, but is; --bf16 works there"

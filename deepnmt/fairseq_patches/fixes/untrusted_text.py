@@ -1,7 +1,7 @@
 """The text of a checkpoint's configuration is read, never run."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -9,10 +9,16 @@ from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 
 from deepnmt.checkpoints.untrusted import SAFE_TYPES, forget_embedding_paths, untrusted_faults
-from deepnmt.criterions import distillation
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import replaces, sets
 from deepnmt.literals import evaluate_literal
+
+# Files that only a training reads, by the group of their options.
+OF_TRAININGS = {
+    "model": ("fwd_from", "bwd_from"),
+    "criterion": ("teacher", "marginals"),
+    "task": ("source_lm", "target_lm"),
+}
 
 
 @sets("eval in fairseq's modules", order=50, why="a file must not run a program (issue 4869)")
@@ -59,19 +65,22 @@ def load_untrusted(stock: Callable[..., Any], path: str, arg_overrides: Any = No
         given = arg_overrides or {}
         if (model := state["cfg"].get("model")) is not None:
             forget_embedding_paths(model, given)
-        forget_teachers(state["cfg"].get("criterion"), given)
+        for group, names in OF_TRAININGS.items():
+            forget_files(state["cfg"].get(group), names, given)
     return state
 
 
-def forget_teachers(criterion: Any, kept: Mapping[str, object]) -> None:
-    """Set the paths of teachers to None, in place: only a training reads them, and that has its own command line.
+def forget_files(options: Any, names: Sequence[str], kept: Mapping[str, object]) -> None:
+    """Set paths to None, in place: only a training reads them, and that has its own command line.
 
     Args:
-        criterion: the options of a checkpoint's criterion
+        options: a group of a checkpoint's options
+        names: options that are paths
         kept: options that the user has given, which stay
     """
-    if "teacher" not in kept and getattr(criterion, "_name", None) == distillation.NAME:
-        criterion.teacher = None
+    for name in names:
+        if name not in kept and getattr(options, name, None) is not None:
+            setattr(options, name, None)
 
 
 @sets("torch.serialization", order=60, why="reading with weights only refuses fairseq's checkpoints (issue 5610)")

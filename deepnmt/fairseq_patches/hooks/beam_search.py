@@ -12,7 +12,9 @@ from fairseq.sequence_generator import SequenceGeneratorWithAlignment
 from fairseq.tasks import FairseqTask
 from torch import Tensor
 
+from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import replaces
+from deepnmt.model.dual import UNSPLIT, DualModel
 from deepnmt.search.diverse_groups import DiverseGroups
 from deepnmt.search.generator import BeamGenerator
 from deepnmt.search.repetition import forbid_repeats
@@ -28,7 +30,9 @@ def build_beam_generator(
     extra_gen_cls_kwargs: Optional[dict[str, Any]] = None,
     prefix_allowed_tokens_fn: Any = None,
 ) -> Any:
-    """Build a `BeamGenerator` where fairseq would build a `SequenceGenerator`."""
+    """Build a `BeamGenerator` where fairseq would build a `SequenceGenerator`; no model may have both directions."""
+    if any(isinstance(model, DualModel) for model in models):
+        raise UserError(UNSPLIT)
     more = dict(extra_gen_cls_kwargs or {})
     if seq_gen_cls is None:
         printed, replaced = getattr(args, "print_alignment", None), getattr(args, "replace_unk", None) is not None

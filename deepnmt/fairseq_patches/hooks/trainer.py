@@ -28,6 +28,16 @@ def keep_memory_on_the_cpu(stock: Any, self: Any, cfg: Any, *args: Any, **kwargs
         keep_freed_memory()
 
 
+@replaces(Trainer, "__init__", order=30, why="a criterion may have parameters of the model's widths")
+def show_the_model_to_the_criterion(
+    stock: Any, self: Any, cfg: Any, task: Any, model: Any, criterion: Any, *args: Any, **kwargs: Any
+) -> None:
+    """Give the model to a criterion that asks for it, before the criterion gets its device and its optimizer."""
+    if hasattr(criterion, "fit_to"):
+        criterion.fit_to(model)
+    stock(self, cfg, task, model, criterion, *args, **kwargs)
+
+
 @replaces(FairseqAdam, "__init__", order=10, why="Adam in one pass over the memory")
 def build_fused_adam(stock: Any, self: Any, cfg: Any, params: Any) -> None:
     """Build `FusedAdam` where it would be fairseq's own Adam; `--use-old-adam` stays fairseq's."""

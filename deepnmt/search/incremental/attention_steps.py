@@ -14,6 +14,7 @@ computed once and shared by the hypotheses.
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass, replace
 from typing import Any, Optional
@@ -86,6 +87,12 @@ class Memory:
         if bool(padding.any()):
             hidden = states.new_zeros(padding.shape).masked_fill(padding, -math.inf)
             self._padding = hidden[:, None, None].repeat(1, heads, 1, 1)
+
+    def with_states(self, states: Tensor) -> Memory:
+        """Return a memory of other states with the same padding, for reading alone."""
+        found = copy.copy(self)
+        found.states = states
+        return found
 
     def padding(self) -> Optional[Tensor]:
         """Return `Step.padding`."""

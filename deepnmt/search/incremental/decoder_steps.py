@@ -15,6 +15,7 @@ from torch import Tensor
 
 from deepnmt.kernels.products import Product
 from deepnmt.model.sublayers import BACKWARD_PADDING, BACKWARD_STATES
+from deepnmt.model.transparent import part_of
 from deepnmt.search.incremental.attention_steps import Memory, SelfAttentionSteps, Step
 from deepnmt.search.incremental.dlcl_steps import HistorySteps
 from deepnmt.search.incremental.layer_steps import LayerSteps, norm_function
@@ -43,9 +44,11 @@ class DecoderSteps:
         skipping = getattr(decoder, "skipping", None)
         factors = [ones] * len(decoder.layers) if skipping is None else skipping.draw()
         self.layers: list[LayerSteps] = []
+        sums = getattr(decoder, "sums", 0)
         for index, layer in enumerate(decoder.layers):
             below = self.layers[-1] if self.layers else None
-            self.layers.append(LayerSteps(layer, maps, self.source, self.backward, beam, factors[index], below))
+            memory = self.source.with_states(part_of(source, index, sums)) if sums > 1 else self.source
+            self.layers.append(LayerSteps(layer, maps, memory, self.backward, beam, factors[index], below))
         self.attends = any(isinstance(layer.self_attention, SelfAttentionSteps) for layer in self.layers)
         history = getattr(decoder, "history", None)
         self.history = HistorySteps(history) if history is not None else None

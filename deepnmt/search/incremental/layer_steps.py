@@ -1,6 +1,6 @@
 """The layers of a decoder that runs position by position: the model's layers, without their training-only parts.
 
-Twin: deepnmt/model/layers.py
+Twins: deepnmt/model/layers.py, deepnmt/model/fused_encoder.py
 
 Shapes: N sentences of M hypotheses, rows MN, hypothesis-major; C channels; S source positions.
 
@@ -90,7 +90,7 @@ class LayerSteps:
         layer: the module
         maps: of the model
         source: the encoder's output
-        backward: the states of a two-sided model; None for others
+        backward: the states of a two-sided model, or of a frozen encoder; None for others
         beam: K
         factors: the multipliers of the sublayers' outputs
         below: the layer below; None for the first one
@@ -133,6 +133,7 @@ class LayerSteps:
                 attention = OneSourceAttentionSteps
             self.source_attention = attention(layer.encoder_attn, maps, source)
             branches["encoder_attn"] = self.source_attention
+        self.fused = getattr(layer, "fused", False)
         if backward is not None:
             self.backward_attention = SourceAttentionSteps(layer.backward_attn, maps, backward)
             branches["encoder_attn"] = self._attend_both
@@ -155,11 +156,12 @@ class LayerSteps:
                 attention.keep(sentences, holes, movers)
 
     def _attend_both(self, x: Tensor, step: Step) -> Tensor:
-        """Return the function of a two-sided cross-attention's sublayer, MN x C."""
+        """Return the function of a cross-attention's sublayer with a second attention, MN x C."""
         assert self.source_attention is not None
         assert self.backward_attention is not None
         second = self.backward_attention(x, replace(step, padding=step.backward_padding))
-        return self.source_attention(x, step).add_(second)
+        both = self.source_attention(x, step).add_(second)
+        return both.mul_(0.5) if self.fused else both
 
 
 def _leader(below: Any, name: str) -> Any:

@@ -20,7 +20,9 @@ from deepnmt.checkpoints.state import SCALES, CheckpointState
 from deepnmt.errors import UserError
 
 
-@pytest.mark.parametrize(("kind", "size", "bound"), [("bfloat16", 2, 2**-8), ("int8", 1, 0.5 / 127)])
+@pytest.mark.parametrize(
+    ("kind", "size", "bound"), [("float16", 2, 2**-11), ("bfloat16", 2, 2**-8), ("int8", 1, 0.5 / 127)]
+)
 def test_large_weights_alone_are_rounded(monkeypatch: pytest.MonkeyPatch, kind: str, size: int, bound: float) -> None:
     monkeypatch.setattr(module, "FEW_WEIGHTS", 300)
     torch.manual_seed(1)
@@ -43,8 +45,9 @@ def test_large_weights_alone_are_rounded(monkeypatch: pytest.MonkeyPatch, kind: 
             assert torch.equal(read[name], tensor)
             continue
         assert small[name].element_size() == size
-        largest = tensor.abs() if kind == "bfloat16" else tensor.abs().amax(1, keepdim=True)
-        assert ((read[name] - tensor).abs() <= bound * 1.001 * largest).all()
+        largest = tensor.abs().amax(1, keepdim=True) if kind == "int8" else tensor.abs()
+        # The smallest distance of two numbers in float16 is 2^-24.
+        assert ((read[name] - tensor).abs() <= bound * 1.001 * largest + 2**-25).all()
         assert not torch.equal(read[name], tensor)
     assert small[large[0]].data_ptr() == small[large[1]].data_ptr()
     assert read[large[0]].data_ptr() == read[large[1]].data_ptr()
@@ -53,9 +56,18 @@ def test_large_weights_alone_are_rounded(monkeypatch: pytest.MonkeyPatch, kind: 
     assert all(torch.equal(again[name], small[name]) for name in tensors)
 
 
-def test_half_precision_is_read_as_float32() -> None:
+@pytest.mark.parametrize("kind", ["int8", "float16"])
+def test_half_precision_is_read_as_float32(kind: str) -> None:
     tensors = {"decoder.layers.0.fc1.weight": torch.randn(512, 256).half()}
-    assert unpacked(*packed(tensors, "int8"))["decoder.layers.0.fc1.weight"].dtype == torch.float32
+    assert unpacked(*packed(tensors, kind))["decoder.layers.0.fc1.weight"].dtype == torch.float32
+
+
+def test_numbers_beyond_float16_are_refused() -> None:
+    weight = torch.zeros(512, 256)
+    weight[3, 4] = -70_000
+    message = "^--weights float16: decoder.layers.0.fc1.weight has numbers above 65,504; use bfloat16$"
+    with pytest.raises(UserError, match=message):
+        packed({"decoder.layers.0.fc1.weight": weight}, "float16")
 
 
 def load(contents: dict[str, Any], path: Path) -> Any:
@@ -100,7 +112,7 @@ def test_faulty_scales_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
             load({**contents, "model": small, SCALES: faulty}, tmp_path / "model.pt")
 
 
-@pytest.mark.parametrize("kind", ["bfloat16", "int8"])
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "int8"])
 def test_what_is_exported_in_fewer_bits_is_not_changed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
 ) -> None:
@@ -109,7 +121,7 @@ def test_what_is_exported_in_fewer_bits_is_not_changed(
     small, scales = packed(contents["model"], kind)
     path = tmp_path / "model.pt"
     torch.save({**contents, "model": small, SCALES: scales}, path)
-    refused = r"model\.pt: must be a checkpoint of a training, but is exported in bfloat16 or int8$"
+    refused = r"model\.pt: must be a checkpoint of a training, but is exported in fewer bits$"
     with pytest.raises(UserError, match=refused):
         rewritten(CheckpointState.of(path), lambda state, config: (state, []))
     with pytest.raises(UserError, match=refused):

@@ -94,4 +94,4 @@ def test_help_is_asked_for_anywhere(capsys: pytest.CaptureFixture[str], monkeypa
     for words in (["-h"], ["deep-12", "data", "save", "--lr", "1", "--help"]):
         with pytest.raises(SystemExit, match=r"^0$"):
             cli.call("train", words)
-        assert capsys.readouterr().out.startswith("usage: deepnmt train RECIPE DATA SAVE [fairseq-train options]\n")
+        assert capsys.readouterr().out.startswith("usage: deepnmt train RECIPE DATA SAVE [--both-directions")

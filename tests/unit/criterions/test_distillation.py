@@ -90,6 +90,37 @@ def test_the_kernel_in_half_precision(dtype: torch.dtype) -> None:
         assert float((exact - rough).norm() / exact.norm()) < 0.01
 
 
+@pytest.mark.parametrize(("w", "T", "counted"), [(0.4, 2.0, False), (1.0, 0.5, True), (0.7, 3.0, True)])
+def test_a_temperature_divides_both_logits(w: float, T: float, counted: bool) -> None:
+    """(50): the gradient of the teacher's share keeps its size, which T^2 makes good."""
+    torch.manual_seed(3)
+    h, weight = torch.randn(N, C).double().requires_grad_(), torch.randn(V, C).double().requires_grad_()
+    target, q = torch.randint(V, (N,)), torch.softmax(2 * torch.randn(N, V).double() / T, 1)
+    counts = torch.rand(N).double() if counted else None
+    found, kinds = q.topk(3, dim=1)
+    losses = linear_cross_entropy(h, weight, target, 0.1, True, counts, Taught(kinds, found, w, T))
+    loss = nll = torch.zeros(()).double()
+    for number in range(N):
+        scores, named = weight @ h[number], dict(zip(kinds[number].tolist(), found[number].tolist()))
+        hard = cross_entropies(scores, int(target[number]), 0.1, 0.0, {})
+        part = (1 - w) * hard + w * T * T * cross_entropies(scores / T, 0, 0.0, 1.0, named)
+        loss = loss + part * (1.0 if counts is None else counts[number])
+        nll = nll + cross_entropies(scores, int(target[number]), 0, 0, {})
+    torch.testing.assert_close((losses.loss, losses.nll), (loss, nll), rtol=1e-12, atol=1e-12)
+    assert int(losses.correct) == int((h @ weight.t()).argmax(1).eq(target).sum())
+    ours = torch.autograd.grad(losses.loss, (h, weight))
+    torch.testing.assert_close(ours, torch.autograd.grad(loss, (h, weight)))
+
+
+def test_teachers_divide_their_logits_before_their_mean() -> None:
+    teachers, sample = [build(seed=5), build(seed=6)], make_sample()
+    places = sample["target"].ne(PAD).nonzero(as_tuple=True)
+    types, found = Teachers(teachers, 23, 0, temperature=2.5).predict(sample, places, 0, torch.zeros(1).double())
+    with torch.no_grad():
+        mean = sum((each(**sample["net_input"])[0] / 2.5).softmax(-1) for each in teachers)[places] / 2
+    torch.testing.assert_close(found.double(), mean.gather(1, types), rtol=1e-3, atol=1e-7)
+
+
 def taught_by(models: list[Any], k: int = 4, room: int = PLENTY, **more: Any) -> Distillation:
     """The criterion with models that it has not loaded itself."""
     with pytest.MonkeyPatch.context() as monkeypatch:
@@ -214,6 +245,7 @@ def test_teachers_take_the_models_type() -> None:
         ({"teacher_weight": float("nan")}, "--teacher-weight must be from 0 to 1, but is nan"),
         ({"teacher_types": 0}, "--teacher-types must be at least 1, but is 0"),
         ({"teacher_memory": -1}, "--teacher-memory must be at least 0, but is -1"),
+        ({"teacher_temperature": 0.0}, "--teacher-temperature must be a finite number above 0, but is 0.0"),
     ],
 )
 def test_options_out_of_range(option: dict[str, Any], message: str) -> None:

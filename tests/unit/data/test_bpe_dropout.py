@@ -12,6 +12,7 @@ from subword_nmt.apply_bpe import BPE
 from support.cut_data import cut_folder
 from support.restarts import train_until
 
+from deepnmt.data.merge_walks import MergeWalks
 from deepnmt.data.recut_text import RecutText
 from deepnmt.errors import UserError
 from deepnmt.translation_task import DeepTranslationConfig, DeepTranslationTask
@@ -156,14 +157,18 @@ def test_a_killed_training_sees_the_same_text(data: Path, tmp_path: Path, monkey
     assert len(set(map(str, seen.values()))) == 12
 
 
+def walks(ranks: dict[tuple[str, str], int], types: list[str], rate: float) -> MergeWalks:
+    return MergeWalks(ranks, {name: number for number, name in enumerate(types)}, rate)
+
+
 def test_words_that_must_keep_their_cut() -> None:
     types = ["<s>", "<pad>", "</s>", "<unk>", "ab", "a@@", "b", "<BT>", "b@@", "c"]
     ranks = {("a", "b</w>"): 0, ("b", "c</w>"): 1, ("<", "B"): 2}
     # `bc` would leave `bc`, which the dictionary lacks; `a@@ b` was cut by other merges.
     lines = [[7, 4, 2], [3, 4, 2], [8, 9, 2], [5, 6, 2], *[[4, 4, 4, 2]] * 20]
-    text = RecutText(lines, types, ranks, 4)
+    text = RecutText(lines, types, walks(ranks, types, 0.999), 4)
     assert [text[line].tolist() for line in range(len(lines))] == lines
-    text.cut(0.999, (1,))
+    text.cut((1,))
     assert [text[line].tolist() for line in (0, 1)] == [[7, 5, 6, 2], [3, 5, 6, 2]]
     assert [text[line].tolist() for line in (2, 3)] == [[8, 9, 2], [5, 6, 2]]
     # Six pieces would be more than the four that a sentence may have.
@@ -173,8 +178,8 @@ def test_words_that_must_keep_their_cut() -> None:
 
 def test_a_piece_that_the_dictionary_lacks_is_not_left() -> None:
     types = ["<s>", "<pad>", "</s>", "<unk>", "abc", "a@@", "b@@", "c"]
-    text = RecutText([[4, 2]] * 400, types, {("a", "b"): 0, ("ab", "c</w>"): 1}, 99)
-    text.cut(0.5, (3,))
+    text = RecutText([[4, 2]] * 400, types, walks({("a", "b"): 0, ("ab", "c</w>"): 1}, types, 0.5), 99)
+    text.cut((3,))
     cuts = [tuple(text[line]) for line in range(400)]
     assert set(cuts) == {(4, 2), (5, 6, 7, 2)}
     # `ab@@ c` is left with probability 1/2 * 1/2, and the word is then kept whole.
@@ -200,7 +205,7 @@ def test_rates_out_of_range_are_refused(data: Path, rate: float) -> None:
 
 
 def test_a_side_without_a_rate_is_refused(data: Path) -> None:
-    with pytest.raises(UserError, match=r"^--bpe-dropout-side needs --bpe-dropout$"):
+    with pytest.raises(UserError, match=r"^--bpe-dropout-side needs --bpe-dropout or --unigram-sampling$"):
         task(data, 0, bpe_dropout_side="source")
 
 

@@ -15,7 +15,8 @@ from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 from support.cut_data import random_words
 
-from deepnmt.data.merge_walks import MISSING, MergeWalks, read_merges
+from deepnmt.data.cut_walks import MISSING
+from deepnmt.data.merge_walks import MergeWalks, read_merges
 from deepnmt.data.recut_text import LineDraws
 from deepnmt.errors import UserError
 
@@ -53,9 +54,9 @@ def test_each_cut_is_as_probable_as_by_enumeration(word: str, ranks: Merges, rat
     expected = outcomes((*word[:-1], word[-1] + "</w>"), ranks, rate)
     assert sum(expected.values()) == pytest.approx(1)
     number = 50_000
-    walks = MergeWalks(ranks, {})
+    walks = MergeWalks(ranks, {}, rate)
     draw = LineDraws((1, 2, 3), np.arange(number), np.zeros(number, int))
-    ends = walks.walk(np.full(number, walks.start(word)), rate, draw)
+    ends = walks.walk(np.full(number, walks.start(word)), draw)
     found = {walks.cuts[state]: count for state, count in zip(*np.unique(ends, return_counts=True))}
     assert found.keys() <= expected.keys()
     cuts = list(expected)
@@ -72,11 +73,11 @@ def codes_of(folder: Path, words: list[str], merges: int) -> Path:
 def test_without_dropout_a_word_is_cut_as_subword_nmt_cuts_it(tmp_path: Path) -> None:
     words = [*random_words(random.Random(1), 300), "aaaa", "banana", "ä", "x", "中文字"]
     codes = codes_of(tmp_path, words, 60)
-    walks = MergeWalks(read_merges(codes), {})
+    walks = MergeWalks(read_merges(codes), {}, 0.1)
     with codes.open(encoding="utf-8") as file:
         bpe = BPE(file)
     for word in words:
-        cut = walks.cuts[walks.merged(walks.start(word))]
+        cut = walks.cuts[walks.plain(word)]
         assert "@@ ".join(cut).removesuffix("</w>") == bpe.segment(word)
 
 
@@ -88,14 +89,14 @@ def test_pieces_give_the_word_back(tmp_path: Path) -> None:
     made = ["".join(pair) for pair in ranks]
     names = [f"{letter}@@" for letter in letters] + [*letters, *(f"{piece}@@" for piece in made)]
     names = list(dict.fromkeys([*names, *(piece.removesuffix("</w>") for piece in made)]))
-    walks = MergeWalks(ranks, {name: number for number, name in enumerate(names)})
+    walks = MergeWalks(ranks, {name: number for number, name in enumerate(names)}, 0.3)
     starts = np.array([walks.start(word) for word in words])
-    ends = walks.walk(starts, 0.3, LineDraws((5,), np.arange(len(words)), np.zeros(len(words), int)))
+    ends = walks.walk(starts, LineDraws((5,), np.arange(len(words)), np.zeros(len(words), int)))
     pieces, lengths = walks.pieces_of(ends)
     assert MISSING not in pieces
     again = "".join(f"{names[piece]} " for piece in pieces).replace("@@ ", "").split()
     assert again == words
-    undropped = walks.pieces_of(np.array([walks.merged(start) for start in starts.tolist()]))[1]
+    undropped = walks.pieces_of(np.array([walks.plain(word) for word in words]))[1]
     assert lengths.sum() > undropped.sum()
 
 

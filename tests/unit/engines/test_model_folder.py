@@ -100,7 +100,7 @@ def test_search_defaults_that_the_engine_does_not_know_name_the_record(
         ({"truecase": 1}, r"'truecase' must be true or false, but is 1"),
         ({"normalise": "width,case"}, r"--normalise must have steps of width, nfkc, .*, but has 'case'"),
         ({"engine": "marian"}, r"'engine' must be one of torch, ctranslate2, onnx, transformers, but is 'marian'"),
-        ({"weights": "int4"}, r"'weights' must be one of float32, bfloat16, int8, but is 'int4'"),
+        ({"weights": "int4"}, r"'weights' must be one of float32, float16, bfloat16, int8, but is 'int4'"),
         ({"longest": 0}, r"'longest' must be at least 1, but is 0"),
         ({"source_lang": "a/b"}, r"'source_lang' must be a language such as de, but is 'a/b'"),
         ({"files": []}, r"'files' must be an object, but is \[\]"),

@@ -172,6 +172,15 @@ def test_the_report_has_a_line_for_each_run(
     assert not (tmp_path / "gains.tsv").exists()
 
 
+def test_a_point_of_the_picture_is_a_mean_over_seeds(tmp_path: Path) -> None:
+    for layers, seed, score in ((24, 1, 20.0), (24, 2, 23.0), (4, 1, 21.0)):
+        trained(tmp_path / "ten" / "1h" / f"pre_{layers}" / f"seed{seed}", {9: 4.0}, valid=score)
+    trained(tmp_path / "ten" / "1h" / "dlcl_24" / "seed1", {9: 4.0})
+    runs = list(depth_report.read_runs(tmp_path))
+    assert depth_report.mean_bleu(runs, "pre") == [(4, 21.0), (24, 21.5)]
+    assert depth_report.mean_bleu(runs, "dlcl") == []
+
+
 def test_gains_on_the_test_sets_are_for_deepnmt_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained(tmp_path / "runs" / "ten" / "1h" / "pre_24" / "seed1", {100: 4.0})
     record = {"counts": {"train": {"read": 9, "kept": 387_480}}}

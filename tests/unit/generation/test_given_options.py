@@ -60,8 +60,11 @@ def test_negative_numbers_are_no_short_options() -> None:
 
 def test_options_of_the_task_are_refused_beside_another() -> None:
     own = {field.name for field in fields(DeepTranslationConfig)} - {field.name for field in fields(TranslationConfig)}
-    # The seed is fairseq's, and has another place.
-    assert {*given_options.OF_THE_TASK} == {"nbest", *(name.replace("_", "-") for name in own - {"seed"})}
+    # The others are fairseq's, and have another place.
+    assert {*given_options.OF_THE_TASK} == {
+        "nbest",
+        *(name.replace("_", "-") for name in own - {"seed", "update_freq"}),
+    }
     for options in (
         [],
         ["--nbest", "3", "--coverage=gnmt"],

@@ -24,6 +24,7 @@ from support.models import (
     task,
 )
 
+from deepnmt.model import other_decoders
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.transformer import DLCLTransformerModel
 
@@ -254,7 +255,8 @@ for method, (iwslt, wmt, method_norm, _, _) in METHODS.items():
 
 
 def test_every_architecture_is_in_the_table() -> None:
-    assert {name for name in MODEL_DATACLASS_REGISTRY if name.startswith("dlcl_transformer")} == set(ARCHITECTURES)
+    names = {name for name in MODEL_DATACLASS_REGISTRY if name.startswith("dlcl_transformer")}
+    assert names - set(other_decoders.MODELS) == set(ARCHITECTURES)
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)

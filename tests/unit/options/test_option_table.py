@@ -27,21 +27,39 @@ KINDS: list[tuple[str, list[Any], list[Any], str]] = [
         "max_update cooldown_updates max_epoch curriculum ignore_prefix_size warmup_updates save_interval_updates",
     ),
     (*FROM_0, "validate_interval_updates validate_after_updates encoder_max_relative_length max_len_b dlcl_window"),
-    (*FROM_0, "decoder_max_relative_length check"),
+    (*FROM_0, "decoder_max_relative_length decoder_lm_layers check"),
     (*FROM_1, "max_tokens max_tokens_valid batch_size batch_size_valid required_batch_size_multiple fp16_init_scale"),
     (*FROM_1, "required_seq_len_multiple save_interval validate_interval max_valid_steps log_interval bucket_cap_mb"),
+    (*FROM_1, "competence_updates competence_every"),
     (*FROM_1, "distributed_world_size encoder_attention_heads decoder_attention_heads neighbours shortlist"),
+    (*FROM_1, "embedding_factor"),
+    ("at least 0 and at most 1", [0, 0.5, 1], [-0.1, 1.1, NAN], "fused_drop"),
+    (
+        "none, or whole numbers that increase, such as 10000,20000",
+        ["none", "10", "1,2"],
+        ["0", "2,1", "all"],
+        "encoder_embedding_cutoffs",
+    ),
     (*OFF, "patience keep_interval_updates keep_last_epochs keep_best_checkpoints"),
+    (*NOT_NEGATIVE, "unigram_sampling l1 l2"),
     (*NOT_NEGATIVE, "stop_time_hours clip_norm adam_eps weight_decay momentum max_len_a min_len_ratio coverage_weight"),
     (*ABOVE_0, "min_loss_scale max_len_ratio temperature neighbour_temperature"),
     (*SHARE, "label_smoothing bpe_dropout encoder_skip decoder_skip encoder_word_dropout decoder_word_dropout dropout"),
     (*SHARE, "encoder_layerdrop decoder_layerdrop attention_dropout activation_dropout relu_dropout dlcl_dropout"),
     (*SHARE, "adaptive_softmax_dropout neighbour_weight"),
-    (*SHARE_ABOVE_0, "coverage_floor ds_init_alpha"),
+    (*SHARE_ABOVE_0, "coverage_floor ds_init_alpha mass_share sample_share"),
     (*FINITE, "unkpen diverse_beam_strength"),
     (*WIDE, "max_source_positions max_target_positions encoder_embed_dim decoder_embed_dim encoder_ffn_embed_dim"),
     (*WIDE, "decoder_ffn_embed_dim decoder_input_dim decoder_output_dim"),
     (*BEAM, "beam nbest"),
+    ("above 0 and below 1", [0.001, 0.999], [0, 1, NAN], "competence_start"),
+    ("at least 2 and at most 2147483647", [2], [1, 0], "sample_warmup"),
+    (
+        "finite numbers of at least 0, one of them above 0, such as 1,0.5",
+        ["1", "1,0.5", "0,2"],
+        ["0", "1,-1", "1,inf", "nan", "1;2", "x"],
+        "set_weights",
+    ),
     ("from 1 to 10000", [1, 10000], [0, 10001], "encoder_layers decoder_layers"),
     ("from 1 to 1000", [1, 1000], [0, 1001], "validate_average"),
     ("from 0 to 1024", [0, 1024], [-1, 1025], "num_workers"),
@@ -129,4 +147,5 @@ def test_options_of_the_search_are_whole(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, row in OPTIONS.items() if row.part_of])
 def test_what_says_nothing_without_another_option(name: str) -> None:
     wholes = ("encoder_groups", "adaptive_softmax_cutoff", "base_layers", "decoder_self_attention")
+    wholes += ("encoder_embedding_cutoffs",)
     assert OPTIONS[name].part_of in wholes

@@ -57,6 +57,7 @@ EXPECTED: dict[str, tuple[list[tuple[int, int]], str, str]] = {
     "wmt14_doubling": ([(6, 2), (12, 4), (24, 8), (48, 21)], "max-epoch", "6"),
     "iwslt14": ([(6, 15), (12, 30), (24, 60)], "max-epoch", "6"),
     "multi30k": ([(6, 600), (12, 1200), (24, 2400)], "max-update", "6"),
+    "multi30k_frozen": ([(6, 600), (12, 1200), (24, 2400)], "max-update", "6"),
 }
 FILES = sorted(FOLDER.glob("*.yaml"))
 RECIPES = [path for path in FILES if path.name not in SHARED]
@@ -79,7 +80,7 @@ def test_recipes(path: Path) -> None:
 
 def test_number_of_recipes_and_their_headers() -> None:
     assert {path.stem for path in RECIPES} == EXPECTED.keys()
-    assert len(FILES) == 5
+    assert len(FILES) == 6
     for path in FILES:
         lines = path.read_text(encoding="utf-8").splitlines()
         header = [line for line in lines if line.startswith("#")]

@@ -21,15 +21,17 @@ from deepnmt.recipe.recipe_file import _read_file
 
 ROOT = Path(__file__).resolve().parents[3]
 # These folders have test files of their own.
-ELSEWHERE = {"iwslt14", "progressive", "wmt14"}
+ELSEWHERE = {"dual", "iwslt14", "progressive", "wmt14"}
 # How many files each other folder has, and how many of them are recipes.
 NUMBERS = {
-    ".": (6, 5),
+    ".": (7, 6),
     "depth": (11, 9),
     "depth_map": (7, 6),
     "ensemble": (2, 2),
     "multi30k": (18, 16),
-    "synthetic": (6, 4),
+    "order": (6, 6),
+    "synthetic": (18, 16),
+    "pretraining": (3, 3),
 }
 CONFIGS = sorted(path for folder in NUMBERS for path in (ROOT / "configs" / folder).glob("*.yaml"))
 # Shared by other recipes, and not to be run: they name no architecture.
@@ -41,10 +43,17 @@ BASES |= {"language_model.yaml"}
 # Layers of encoder and decoder, and width, as the recipes' headers say.
 SIZES = {"demo": (12, 2, 128), "student": (4, 1, 128), "shallow": (4, 4, 128), "deep": (12, 4, 128)}
 SIZES |= {"tiny": (4, 4, 128), "deep-12": (12, 6, 512), "base": (6, 6, 512), "deep-30": (30, 6, 512)}
+STUDENTS = {"full_4_4": (4, 4), "ssru_4_1": (4, 1), "ssru_6_1": (6, 1)}
+STUDENTS |= {"ssru_12_1": (12, 1), "ssru_12_2": (12, 2), "ssru_24_2": (24, 2)}
+SIZES |= {f"{text}{name}": (*layers, 128) for name, layers in STUDENTS.items() for text in ("", "help_")}
+SIZES |= {"cmlm": (4, 4, 128), "lstm_12_1": (12, 1, 128), "lightconv_12_1": (12, 1, 128)}
 SIZES |= {"ssru_12_1": (12, 1, 128), "ssru_12_2": (12, 2, 128), "ssru_24_2": (24, 2, 128)}
+SIZES |= {"transparent": (12, 4, 128), "mass": (4, 4, 128), "masked_encoder": (4, 4, 128), "fused": (4, 4, 128)}
 DEPTH = ("admin", "deepnorm", "dlcl", "dlcl_t_fixup", "ds_init", "post", "post_xavier", "pre", "t_fixup")
 SIZES.update(dict.fromkeys(DEPTH, (48, 48, 64)))
 SIZES |= {f"{method}_{depth}": (depth, 4, 128) for method in ("pre", "dlcl") for depth in (4, 12, 24)}
+ORDER = ("competence", "sample_share", "random_batches", "penalty", "set_weights", "unigram_sampling")
+SIZES.update(dict.fromkeys(ORDER, (4, 4, 128)))
 RECIPES = [path for path in CONFIGS if str(path.relative_to(ROOT / "configs")) not in BASES]
 
 
@@ -100,6 +109,7 @@ def test_every_key_has_a_comment_and_the_file_a_header(path: Path) -> None:
     if path in RECIPES:
         header = [line for line in lines if line.startswith("#")]
         names = [f"scripts/train.sh {path.relative_to(ROOT)}", f"deepnmt train {path.stem} DATA SAVE"]
+        names.append(f"deepnmt train {path.parent.name}/{path.stem} ")
         studies = {"depth": "examples/depth/run.sh", "depth_map": "examples/depth_map/run.sh ten"}
         command = [f"{studies[path.parent.name]} {path.stem}"] if path.parent.name in studies else names
         assert any(name in line for line in header for name in command)

@@ -10,7 +10,7 @@ from sacrebleu.metrics.bleu import BLEU
 
 from deepnmt.reranking.bleu_statistics import Array, BleuStatistics, corpus_bleu, oracle, table
 from deepnmt.reranking.feature_table import FeatureTable
-from deepnmt.reranking.tuning import best_point, bleu_of, tune
+from deepnmt.reranking.tuning import best_point, bleu_of, nonnegative, tune
 
 WORDS = ["a", "b", "c", "d", "e"]
 
@@ -149,3 +149,37 @@ def test_oracle_against_brute_force() -> None:
                 assert bleu_of(statistics, other) <= found + 1e-6
         equal += found >= best - 1e-9
     assert equal >= 25
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_weights_of_an_ensemble_against_a_grid(seed: int) -> None:
+    features, statistics = problem(seed, features=2)
+    names = features.names
+    found = max(tune(features, statistics, names, seed=1, starts=5, ensemble=True), key=lambda each: each.bleu)
+    assert found.weights.min() >= 0
+    assert found.weights.sum() == pytest.approx(1)
+    shares = np.linspace(0, 1, 1001)
+    grid = [bleu_of(statistics, features.best(np.array([share, 1 - share]))) for share in shares]
+    assert found.bleu == pytest.approx(bleu_of(statistics, features.best(found.weights)), abs=1e-9)
+    assert found.bleu == pytest.approx(max(grid), abs=1e-2)
+
+
+def test_an_ensemble_is_tuned_from_its_mean_on() -> None:
+    """Where no weights can do better, they are equal, however much each feature varies."""
+    values = [[{"a": 9.0, "b": 0.0}, {"a": 0.0, "b": 1.0}]]
+    statistics = np.ones((1, 2, 10))
+    (first, *_) = tune(FeatureTable.of(values, ["a", "b"]), statistics, ["a", "b"], starts=1, ensemble=True)
+    assert first.weights.tolist() == pytest.approx([0.5, 0.5])
+
+
+def test_limits_of_a_line() -> None:
+    weights, direction = np.array([1.0, 2.0, 0.0]), np.array([0.5, -1.0, 0.0])
+    assert nonnegative(weights, direction) == (-2, 2)
+    assert nonnegative(weights, np.array([1.0, 0, 1.0])) == (0, np.inf)
+    features, statistics = problem(2)
+    for direction in np.random.default_rng(1).standard_normal((50, 3)):
+        low, high = span = nonnegative(np.ones(3), direction)
+        point, bleu = best_point(features, statistics, np.ones(3), direction, span)
+        assert low <= point <= high
+        grid = [point for point in np.linspace(-5, 5, 200) if low <= point <= high]
+        assert bleu >= max(bleu_of(statistics, features.best(1 + point * direction)) for point in grid) - 1e-9

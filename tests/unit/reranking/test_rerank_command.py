@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from support.checkpoints import run_main
@@ -26,6 +27,7 @@ from deepnmt.reranking import model_scores, reranked_lists
 from deepnmt.reranking.merged_lists import read_lists
 from deepnmt.reranking.model_scores import Kind, ModelFeature
 from deepnmt.reranking.weights_file import as_option, weights_for
+from deepnmt.search.options import SearchOptions
 from deepnmt.text.nbest import read_nbest
 
 GOOD = TEXTS["en"]
@@ -186,6 +188,59 @@ def test_log_probabilities_per_token(folders: Path) -> None:
         as_option(tuned, ["model"])
     with pytest.raises(UserError, match=r"weights\.json: must be weights of sums here, but is of --per-token; tune"):
         weights_for(tuned, list(weights))
+
+
+def test_weights_of_an_ensemble(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Translations are in the order of sum_k g_k 1/t log P_k, and the search gets these g_k."""
+    models = [f"{name}={save_model(folders / f'{name}.pt', seed)}" for seed, name in enumerate("ab", start=1)]
+    call(folders, "valid", *(word for model in models for word in ("--score", model)), "--tune", "--ensemble",
+         "--starts", 2, folders / "tuned")  # fmt: skip
+    weights = report(folders / "tuned")["weights"]
+    assert list(weights) == ["a", "b"]
+    assert min(weights.values()) >= 0
+    assert sum(weights.values()) == pytest.approx(1, abs=1e-9)
+    options = f"--ensemble-rule log-linear --ensemble-weights {weights['a']:.6g},{weights['b']:.6g}"
+    assert report(folders / "tuned")["search"] == options
+    assert f"for deepnmt generate and translate: {options}" in capsys.readouterr().out
+    lines = read_nbest(folders / "tuned" / "nbest.tsv")
+    for number in range(3):
+        found = [line for line in lines if line.sentence == number]
+        means = [
+            sum(weight * line.features[name] for name, weight in weights.items()) / (len(line.subwords.split()) + 1)
+            for line in found
+        ]
+        assert means == sorted(means, reverse=True)
+
+
+@pytest.mark.parametrize("models", [2, 3, 7])
+def test_rounded_weights_of_an_ensemble_sum_to_1(models: int) -> None:
+    """As the search requires it; three thirds alone would not."""
+    draw = np.random.default_rng(models)
+    for weights in (np.full(models, 1 / models), *draw.dirichlet(np.ones(models), 20)):
+        given = reranked_lists.search_options(reranked_lists.of_ensemble(weights)).split()[-1]
+        options = SearchOptions(ensemble_rule="log-linear", ensemble_weights=given)
+        assert sum(options.weights() or []) == pytest.approx(1, abs=1e-9)
+        assert options.weights() == pytest.approx(weights.tolist(), abs=5e-6)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--consensus", "bleu"], "--ensemble needs --tune\n--score must name two models or more with --ensemble, bu"),
+        (["--tune", "--score", "a=a.pt"], "--score must name two models or more with --ensemble, but names 1"),
+        (
+            ["--tune", "--score", "a=a.pt", "--score", "b=b.pt:c.pt", "--per-token", "--lm", "l=l.pt"],
+            "--lm cannot be combined with --ensemble\n--per-token cannot be combined with --ensemble\n"
+            "--score b must be one checkpoint with --ensemble",
+        ),
+        (["--tune", "--score", "a={0}/a.pt", "--score", "b={0}/a.pt"], "--ensemble: must have lists of several"),
+    ],
+)
+def test_ensembles_that_cannot_be_tuned(folders: Path, words: list[str], message: str) -> None:
+    save_model(folders / "a.pt")
+    nbest_folder(folders / "single", plain_lists(["w1"], ["w2"], []))
+    with pytest.raises(UserError, match=f"^{message}"):
+        call(folders, "single", "--ensemble", *(word.format(folders) for word in words), folders / "out")
 
 
 def test_weights_are_for_models_of_the_same_kind(folders: Path) -> None:

@@ -340,7 +340,7 @@ def test_a_plan_of_two_depths_and_one_between(
 def test_a_depth_of_one_that_a_recipe_cannot_have_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], warm_probes: None
 ) -> None:
-    (tmp_path / "r.yaml").write_text(PLAIN.replace("encoder-groups: none", "encoder-groups: 0,2"), encoding="utf-8")
+    (tmp_path / "r.yaml").write_text(PLAIN.replace("encoder-groups: none", "encoder-groups: 0,2,3"), encoding="utf-8")
     data = data_folder(tmp_path / "data", ["train", "valid"])
     cli.call("plan", [str(tmp_path / "r.yaml"), str(data), "--encoder-layers", "3"])
     said = capsys.readouterr()

@@ -34,8 +34,12 @@ def test_an_answer_is_that_of_translate(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["  Eins.\n\n\tZwei. Drei.  \r\nVier\n", "\n", "", "Eins.\u3000Zwei.", "\r\n a \r\n", "<b>Eins.</b> &amp;"]
-)
+    "text",
+    [
+        "  Eins.\n\n\tZwei. Drei.  \r\nVier\n", "\n", "", "Eins.\u3000Zwei.", "\r\n a \r\n", "<b>Eins.</b> &amp;",
+        "\u2003\n \n\n\na\u2003\n\u2003\nb\x1c", "a\n", "\na", "a\n\rc\r\n", " " * 4_000 + "a" + "\n " * 400,
+    ],
+)  # fmt: skip
 def test_white_space_and_signs_are_those_of_the_text(text: str, tmp_path: Path) -> None:
     async def work() -> None:
         async with serving(echo(tmp_path)) as served:
@@ -186,8 +190,10 @@ def test_a_text_that_is_too_long(tmp_path: Path) -> None:
             answer = await served.client.translate(f"Kurz. {'X' * 41}. Kurz.")
             expected = "sentence 2 is too long: 42 subwords; the model has 40"
             assert (answer.status, answer.json()) == (400, {"error": expected})
+            for text in (["a"] * 101, "a\n" * 101, ["Ab. Cd! Ef? " * 9] * 12):
+                assert (await served.client.translate(text)).status == 413
             answer = await served.client.translate(["a"] * 101)
-            expected = "a request must have at most 100 sentences, but has 101"
+            expected = "a request must have at most 100 sentences, but has at least 101"
             assert (answer.status, answer.json()) == (413, {"error": expected})
             assert (await served.client.translate(["a"] * 100)).json() == {"translatedText": ["a"] * 100}
 

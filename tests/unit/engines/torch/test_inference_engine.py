@@ -36,6 +36,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "plain": {**PLAIN, "encoder_normalize_before": True, "activation_fn": "gelu"},
     "post": {**PLAIN, "decoder_attention_heads": 1, "decoder_ffn_embed_dim": 24, "layernorm_embedding": True},
     "groups": {**PRE, "encoder_groups": "0,1,3", "dlcl_granularity": "2", "dlcl_embedding_norm": True},
+    "transparent": {**PRE, "encoder_groups": "transparent", "merged_attention": True},
+    "top": {"encoder_groups": "top"},
     "window": {"dlcl_window": 1, "dlcl_softmax": True, "dlcl_granularity": "vector", "no_scale_embedding": True},
     "no norm": {"encoder_norm": "none", "decoder_norm": "none", "activation_fn": "tanh"},
     "b2t": {**PLAIN, "encoder_norm": "b2t", "decoder_norm": "b2t", "residual_scale": "deepnorm"},
@@ -115,7 +117,7 @@ def test_ensembles_and_padding_on_the_right(data: Path, tmp_path: Path) -> None:
     assert_same(engine, whole(paths, data))
 
 
-@pytest.mark.parametrize("weights", ["bfloat16", "int8"])
+@pytest.mark.parametrize("weights", ["float16", "bfloat16", "int8"])
 def test_fewer_bits(weights: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if products.obstacle(weights, torch.device("cpu")):
         pytest.skip("the processor has no such products")

@@ -100,7 +100,12 @@ def test_no_place_of_the_machine_is_written(data: Path, tmp_path: Path) -> None:
     expected = load_checkpoints([checkpoint], data, ("de", "en"), threads=1, device="cpu").score([["x"]], [["y"]])
     state: dict[str, Any] = load(checkpoint)
     state["cfg"]["model"] |= {"encoder_embed_path": "/home/me/de.vec", "decoder_embed_path": "home/en.vec"}
-    places = {"pair_weights": "home.txt", "constraint_file": "/home/me/c", "nbest_file": "home.tsv"}
+    places = {
+        "pair_weights": "home.txt",
+        "difficulty": "home",
+        "constraint_file": "/home/me/c",
+        "nbest_file": "home.tsv",
+    }
     state["cfg"]["task"] |= {**places, "eval_bleu": True, "eval_bleu_args": '{"beam": 2, "lm_path": "/home/me/lm.pt"}'}
     torch.save(state, checkpoint)
     writer.write([checkpoint], data, tmp_path, "float32")

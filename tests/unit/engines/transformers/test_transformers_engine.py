@@ -45,6 +45,8 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "dlcl": ("deepnmt", {"merged_attention": True, "encoder_max_relative_length": 2}),
     "post dlcl": ("deepnmt", {"dlcl_window": 1, "dlcl_softmax": True, "dlcl_granularity": "vector"}),
     "groups": ("deepnmt", {**PRE, "encoder_groups": "0,1,3", "dlcl_granularity": "2", "dlcl_embedding_norm": True}),
+    "transparent": ("deepnmt", {"encoder_groups": "transparent", "decoder_groups": "none"}),
+    "top": ("deepnmt", {**PLAIN, **PRE, "encoder_groups": "top"}),
     "no norm": ("deepnmt", {"encoder_norm": "none", "decoder_norm": "none", "activation_fn": "tanh"}),
     "b2t": ("deepnmt", {**PLAIN, "encoder_norm": "b2t", "decoder_norm": "b2t", "residual_scale": "deepnorm"}),
     "relative": (

@@ -22,6 +22,7 @@ from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.checks import training_checks
 from deepnmt.fairseq_patches.checks.training_checks import check_training
 from deepnmt.model import validate
+from deepnmt.model.config import DLCLTransformerConfig
 
 
 @pytest.fixture(scope="module")
@@ -281,7 +282,7 @@ def test_a_pair_that_is_split_is_a_warning(
 
 
 def test_named_architectures_are_pairs() -> None:
-    named = {name: kind for name, kind in MODEL_DATACLASS_REGISTRY.items() if name.startswith("dlcl_transformer")}
+    named = {name: kind for name, kind in MODEL_DATACLASS_REGISTRY.items() if issubclass(kind, DLCLTransformerConfig)}
     assert len(named) > 20
     for name, kind in named.items():
         assert not list(validate.split_pairs(kind())), name

@@ -1,0 +1,1 @@
+"""Learning of two directions from text of one language."""

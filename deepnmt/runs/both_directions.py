@@ -1,0 +1,90 @@
+"""Train one model of both directions, then train it further in the direction of the data.
+
+    SAVE/both/data    DATA, with each training pair also exchanged
+    SAVE/both         the training of FIRST on it
+    SAVE              the training of RECIPE on DATA, which begins with the last checkpoint in SAVE/both
+
+The model of both directions has no tags: the language of the source tells which translation is wanted.
+
+python -m deepnmt.runs.both_directions RECIPE FIRST DATA SAVE [options of fairseq-train]
+"""
+
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+# Before the rest of fairseq.
+from deepnmt.runs import training
+
+# isort: split
+import torch
+
+from deepnmt.console import program
+from deepnmt.errors import UserError
+from deepnmt.jobs.child_steps import module, run_process
+from deepnmt.jobs.data_job import DataJob
+from deepnmt.jobs.job import locked
+from deepnmt.preparation.both_ways import BothWays
+from deepnmt.recipe.arguments import training_arguments
+from deepnmt.runs.place import Place
+from deepnmt.runs.supervision import BOTH, LAST
+
+OPTION = "--both-directions"
+# They belong to DATA's pairs, or to one of the two trainings; fairseq names checkpoints otherwise with the last.
+REFUSED = ("--pair-weights", "--restore-file", "--checkpoint-suffix")
+
+
+def check(recipes: Sequence[Path], options: Sequence[str], place: Place) -> None:
+    """Raise `UserError`, with the faults of both trainings, a line each."""
+    gpus, faults = torch.cuda.device_count(), list[str]()
+    devices = place.nodes * (place.processes or max(gpus, 1))
+    for recipe in dict.fromkeys(recipes):
+        try:
+            words = training_arguments(recipe, options, devices, gpus)
+        except UserError as error:
+            faults += str(error).splitlines()
+        else:
+            names = {word.partition("=")[0] for word in words}
+            faults += [f"{name} cannot be combined with {OPTION}" for name in REFUSED if name in names]
+    if faults:
+        raise UserError(*dict.fromkeys(faults))
+
+
+def begin(recipe: Path, first: Path, data: str, save: Path, options: Sequence[str]) -> None:
+    """Train the model of both directions, unless that is done, and begin or resume the training in one of them.
+
+    Exits with the status of the first training if that fails.
+
+    Raises:
+        UserError: options or data do not match, or SAVE holds another training
+    """
+    place, both = Place.of_environment(), save / BOTH
+    check([recipe, first], options, place)
+    if (save / LAST).is_file() and not (both / LAST).is_file():
+        raise UserError(f"{save} holds a training that began without {OPTION}; choose another SAVE")
+    pairs = BothWays(Path(data))
+    record = pairs.record()
+    both.mkdir(parents=True, exist_ok=True)
+    if place.node == 0:
+        training.HELD.enter_context(locked(save, "SAVE"))
+    # Of several machines, one makes the folder.
+    wait = math.inf if place.nodes > 1 else None
+    DataJob(program("train"), both / "data", made_with=record, option="SAVE", wait=wait).make(pairs.make)
+    if not (save / LAST).is_file():
+        print(f"training a model of both directions in {both}", file=sys.stderr, flush=True)
+        words = [first, both / "data", both, *options]
+        if status := run_process(module("deepnmt.runs.training", words)):
+            sys.exit(status)
+    print(f"training it further in {save}", file=sys.stderr, flush=True)
+    training.begin(recipe, data, save, [*options, "--finetune-from-model", str(both / LAST)])
+
+
+def main() -> None:
+    """Begin the training that the command line names."""
+    recipe, first, data, save, *options = sys.argv[1:]
+    begin(Path(recipe), Path(first), data, Path(save), options)
+
+
+if __name__ == "__main__":
+    training.become_fairseq_train(main)
