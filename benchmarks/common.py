@@ -102,7 +102,7 @@ def interleaved(cases: Mapping[str, Step], repetitions: int = 3, warm_up: int = 
     """
     timings = {name: Timing() for name in cases}
     for repetition in range(-warm_up, repetitions):
-        names = list(cases) if repetition % 2 == 0 else list(reversed(cases))
+        names = list(cases) if repetition % 2 == 0 else list(cases)[::-1]
         for name in names:
             gc.collect()
             wall, cpu = time.perf_counter(), time.process_time()

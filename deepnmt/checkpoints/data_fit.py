@@ -7,6 +7,7 @@ from pathlib import Path
 
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
+from deepnmt.options.dual_rules import ARCH, UNSPLIT
 from deepnmt.text.dictionary import LM_DICTIONARY, check_dictionary, other_types, read_types
 from deepnmt.text.inline_targets import STATE
 from deepnmt.text.record import MODEL_FOLDER
@@ -75,6 +76,8 @@ def check_model(path: Path, data: Path, languages: tuple[str, str], named: str =
         hint: its end, if the checkpoint translates in the opposite direction
     """
     state = CheckpointState.of(path, numbers=False)
+    if state.options().get("_name") == ARCH:
+        raise UserError(f"{named}{path}: {UNSPLIT}")
     task = state.options("task")
     trained = task.get("source_lang"), task.get("target_lang")
     if all(trained) and trained != languages:

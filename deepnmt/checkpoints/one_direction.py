@@ -8,9 +8,9 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 
 from deepnmt.checkpoints.state import BEST, PATIENCE, CheckpointState, Tensors
 from deepnmt.errors import UserError
-from deepnmt.model.dual import BWD, STARTS, UNSPLIT, exchanged_options
+from deepnmt.model.dual import BWD, STARTS, exchanged_options
 from deepnmt.model.transformer import NAME
-from deepnmt.options.dual_rules import ARCH, OF_TASK
+from deepnmt.options.dual_rules import ARCH, OF_TASK, UNSPLIT
 from deepnmt.text.subword_identity import SOURCE, TARGET
 
 LANGUAGES = ("source_lang", "target_lang")

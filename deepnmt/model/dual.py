@@ -35,7 +35,6 @@ DIRECTIONS = FWD, BWD = ("fwd", "bwd")
 STARTS = ("fwd_from", "bwd_from")
 # Options of a language, which exchange their places in `bwd`.
 EXCHANGED = (("encoder_embed_path", "decoder_embed_path"), ("max_source_positions", "max_target_positions"))
-UNSPLIT = "a model of both directions cannot translate; deepnmt split writes a checkpoint of each direction"
 
 
 @dataclass

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import replaces
-from deepnmt.model.dual import UNSPLIT, DualModel
+from deepnmt.model.dual import DualModel
+from deepnmt.options.dual_rules import UNSPLIT
 from deepnmt.search.diverse_groups import DiverseGroups
 from deepnmt.search.generator import BeamGenerator
 from deepnmt.search.repetition import forbid_repeats

@@ -20,13 +20,15 @@ from support.trainings import fairseq_train
 
 import deepnmt
 from deepnmt import cli
+from deepnmt.checkpoints import data_fit
 from deepnmt.checkpoints.averaging import average_checkpoints
 from deepnmt.checkpoints.dual_files import join_checkpoints, split_checkpoint
-from deepnmt.checkpoints.state import CheckpointState
+from deepnmt.checkpoints.one_direction import of_direction
+from deepnmt.checkpoints.state import CheckpointState, new_contents
 from deepnmt.checkpoints.trained_model import check_model, model_config
 from deepnmt.errors import UserError
-from deepnmt.model.dual import UNSPLIT, DualConfig, DualModel
-from deepnmt.options.dual_rules import missing
+from deepnmt.model.dual import DualConfig, DualModel
+from deepnmt.options.dual_rules import UNSPLIT, missing
 from deepnmt.recipe.combinations import rule_faults
 from deepnmt.translation_task import DeepTranslationConfig, DeepTranslationTask
 
@@ -169,6 +171,31 @@ def test_an_unsplit_model_does_not_translate(kind: str) -> None:
 def test_commands_on_one_model_ask_for_a_split_one(trained: Path) -> None:
     with pytest.raises(UserError, match=rf"checkpoint_last\.pt: {UNSPLIT}$"):
         model_config(CheckpointState.of(trained / "dual" / "checkpoint_last.pt"))
+    with pytest.raises(UserError, match=rf"checkpoint_last\.pt: {UNSPLIT}$"):
+        data_fit.check_model(trained / "dual" / "checkpoint_last.pt", trained / "data", ("a", "b"))
+
+
+def test_one_direction_has_its_languages_and_no_options_of_two() -> None:
+    sides = {"source": {"types": 5, "sha256": "0" * 64}, "target": {"types": 7, "sha256": "1" * 64}}
+    cfg = {
+        "model": {"_name": "dlcl_dual", "fwd_from": "a.pt", "max_source_positions": 3, "max_target_positions": 4},
+        "task": {"_name": "deep_dual", "source_lang": "a", "target_lang": "b", "lambda_otf": 1.0, "mono": "m"},
+        "criterion": {"_name": "dual_supervised", "label_smoothing": 0.1, "dual_weight": 0.5, "marginals": "f"},
+    }
+    tensors = {f"{direction}.x": torch.full((2,), number) for number, direction in enumerate(("fwd", "bwd"))}
+    state = CheckpointState(new_contents(cfg, tensors)).with_trained_on({"dictionaries": sides}).of_training("WORD 3 X")
+    fwd, bwd = (of_direction(state, direction) for direction in ("fwd", "bwd"))
+    assert [list(each.tensors()) for each in (fwd, bwd)] == [["x"], ["x"]]
+    assert [float(each.tensors()["x"][0]) for each in (fwd, bwd)] == [0, 1]
+    model = {"_name": "dlcl_transformer", "max_source_positions": 3, "max_target_positions": 4}
+    assert fwd.options() == model
+    assert bwd.options() == {**model, "max_source_positions": 4, "max_target_positions": 3}
+    assert fwd.options("task") == {"_name": "deep_translation", "source_lang": "a", "target_lang": "b"}
+    assert bwd.options("task") == {"_name": "deep_translation", "source_lang": "b", "target_lang": "a"}
+    assert fwd.options("criterion") == {"_name": "label_smoothed_cross_entropy_fused", "label_smoothing": 0.1}
+    assert fwd.trained_on() == {"dictionaries": sides}
+    assert bwd.trained_on() == {"dictionaries": {"source": sides["target"], "target": sides["source"]}}
+    assert (fwd.training(), bwd.training()) == ("WORD.fwd 3 X", "WORD.bwd 3 X")
 
 
 def test_options_that_two_directions_exclude_are_refused() -> None:
@@ -183,7 +210,7 @@ def test_options_that_two_directions_exclude_are_refused() -> None:
     excluded = {
         "two_sided": True, "adaptive_softmax_cutoff": [5], "base_layers": 1, "encoder_layers_to_keep": "0",
         "decoder_layers_to_keep": "0", "eval_bleu": True, "right_to_left": True, "load_alignments": True,
-        "truncate_source": True, "ignore_prefix_size": 1,
+        "truncate_source": True, "ignore_prefix_size": 1, "fused_encoder": "a.pt",
     }  # fmt: skip
     for name, value in excluded.items():
         fault = (name.replace("_", "-"), "cannot be combined with arch dlcl_dual")
@@ -196,6 +223,10 @@ def test_options_that_two_directions_exclude_are_refused() -> None:
             ("arch", "must be dlcl_dual with task deep_dual, but is x"),
         ),
         ({"ddp_backend": "fully_sharded"}, ("ddp-backend", "must not be fully_sharded with arch dlcl_dual, but is")),
+        (
+            {"freeze_embeddings": "source"},
+            ("freeze-embeddings", "must be none or both with arch dlcl_dual, but is source"),
+        ),
         ({"marginals": "m", "bpe_dropout": 0.1}, ("bpe-dropout", "cannot be combined with marginals")),
         ({"marginals": "m", "unigram_sampling": 0.1}, ("unigram-sampling", "cannot be combined with marginals")),
         ({"sample_share": 0.8}, ("sample-share", "cannot be combined with arch dlcl_dual")),

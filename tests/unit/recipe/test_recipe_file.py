@@ -93,7 +93,8 @@ def test_recipe_is_fairseqs_and_builds_its_model(path: Path, monkeypatch: pytest
     check_recipe(path, read, [])
     parser = options.get_training_parser()
     args = options.parse_args_and_arch(parser, ["DATA", *recipe.to_arguments(read)])
-    model = build_model(convert_namespace_to_omegaconf(args).model, task(dictionary(50)))
+    # A new model would read the checkpoint of a frozen encoder.
+    model = build_model(convert_namespace_to_omegaconf(args).model, task(dictionary(50)), from_checkpoint=True)
     got = (len(model.encoder.layers), len(model.decoder.layers), model.encoder.embed_tokens.embedding_dim)
     assert got == SIZES[path.stem]
 
