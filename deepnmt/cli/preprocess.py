@@ -61,8 +61,11 @@ def parser() -> Parser:
     add = parser.add_argument_group("more training pairs").add_argument
     add("--bpe-dropout", type=decimal("--bpe-dropout"), metavar="P", help="probability of leaving out each merge, in N "
         "segmentations of the training text (default: no dropout); for bpe and wordpiece")  # fmt: skip
-    add("--copies", type=whole("--copies", 1, 1000), metavar="N", help="number of copies for --bpe-dropout, with seeds "
-        "1 to N")  # fmt: skip
+    add("--unigram-sampling", type=decimal("--unigram-sampling"), metavar="A", help="sharpness of random cuts by the "
+        "unigram model, in N segmentations of the training text: 1 draws by its probabilities, smaller numbers more "
+        "evenly; for unigram")  # fmt: skip
+    add("--copies", type=whole("--copies", 1, 1000), metavar="N", help="number of copies for --bpe-dropout or "
+        "--unigram-sampling, with seeds 1 to N")  # fmt: skip
     add("--glossary-training", type=decimal("--glossary-training"), metavar="SHARE", help="share of the training "
         "pairs, such as 0.5, that get an additional pair. Its source has the translations of some of its terms beside "
         "them: a model thus learns to follow a glossary (docs/glossary.md). Terms come from a word "

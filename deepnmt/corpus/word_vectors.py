@@ -4,7 +4,7 @@ Of the pairs (i, j) of tokens that stand at most W apart in a sentence, c_ij are
 
     P_ij = max(0, log (c_ij c / (c_i c_j)))                                       (Levy 2015, TACL, Q15-1016)
 
-    P ~ U S U'^T with the d largest singular values S, and the vectors are U S^(1/2), times one factor
+    P ~ U S U'^T with the d largest singular values S, and the vectors are U S^(1/2), times one factor     (67)
 
 The factor gives their numbers the mean square 1 / d, as in fairseq's initial embeddings.
 

@@ -5,7 +5,7 @@
 import copy
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
@@ -236,6 +236,10 @@ class Distillation(FusedLabelSmoothedCrossEntropy):
         hint = self.hints.loss(seen, sample, self.padding_idx) * sample["ntokens"]
         loss = loss + hint
         return loss, size, {**log, "loss": loss.detach(), "hint_loss": hint.detach()}
+
+    def load_state_dict(self, state_dict: Optional[Mapping[str, Any]], *args: Any, **kwargs: Any) -> Any:
+        """Load the maps of hints. They keep their initial values if the checkpoint is of a training without hints."""
+        return super().load_state_dict(self.state_dict() if state_dict is None else state_dict, *args, **kwargs)
 
     def has_teachers(self, model: Any) -> bool:
         """See above: in training, if there are teachers."""

@@ -1,6 +1,6 @@
 """`masked_language_model`: the cross entropy of the tokens hidden from an encoder (Devlin 2019, arXiv 1810.04805).
 
-    loss = - sum over the chosen positions i of log P(x_i),   P = softmax(E h_i)
+    loss = - sum over the chosen positions i of log P(x_i),   P = softmax(E h_i)                (65)
 
 with the encoder's output h_i, and its embedding table E as the output layer. The decoder does not run.
 

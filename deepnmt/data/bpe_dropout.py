@@ -144,7 +144,7 @@ class Sampling:
         if not codes.is_file():
             raise UserError(f"{option}: {folder} lacks the file {CODES} of deepnmt preprocess")
         if (folder / RECORD).is_file() and "copies" in read_record(folder / RECORD):
-            made = "deepnmt preprocess --bpe-dropout --copies"
+            made = "deepnmt preprocess --copies"
             raise UserError(f"{option} cannot be combined with {folder}, which was made by {made}")
         symbols = [] if dictionary is None else dictionary.symbols
         types = {name: number for number, name in enumerate(symbols)}

@@ -10,7 +10,7 @@ OF_THE_TASK = (
     "nbest", "nbest-file", "right-to-left", "validate-average", "float32-matmul-precision", "bpe-dropout",
     "bpe-dropout-side", "unigram-sampling", "pair-weights", "set-weights", "competence", "competence-updates",
     "competence-start", "competence-every", "difficulty", "sample-share", "sample-warmup", "batch-order", "l1", "l2",
-    "constraint-file", *map(dashed, SEARCHES),
+    "mono", "constraint-file", *map(dashed, SEARCHES),
 )  # fmt: skip
 # Options that are set already or cannot be used, and why.
 GIVEN = {

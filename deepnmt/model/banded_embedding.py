@@ -2,7 +2,7 @@
 
 The dictionary, common types first, is cut into bands. Band i has vectors e of width d / f^i, and a projection A_i:
 
-    E(x) = A_i e(x)   for x in band i
+    E(x) = A_i e(x)   for x in band i                                                           (68)
 
 With one band, this is the plain table up to a projection. fairseq's `AdaptiveInput`, for language models, has the same
 function. Its initialisation sets the row of padding to zero in every band, where other bands have a word.

@@ -3,7 +3,7 @@
 With the frozen encoder's states H_B and the own encoder's output H_E,
 
     encoder layer, self-attention's sublayer     F(x) = (Att(x, x) + Att_B(x, H_B)) / 2
-    decoder layer, cross-attention's sublayer    F(x) = (Att(x, H_E) + Att_B(x, H_B)) / 2
+    decoder layer, cross-attention's sublayer    F(x) = (Att(x, H_E) + Att_B(x, H_B)) / 2       (69)
 
 In training, either attention is alone, with factor 1, with probability p / 2 each (--fused-drop p); the expectation is
 the same. The frozen encoder has the options of the own one, and the weights of a checkpoint, such as one of a masked
@@ -65,7 +65,7 @@ def fusing_faults(config: "DLCLTransformerConfig") -> Iterator[str]:
             yield "--fused-drop needs --fused-encoder"
         return
     kept = [f"{stack}_layers_to_keep" for stack in ("encoder", "decoder")]
-    for name in ("two_sided", "no_cross_attention", "cross_self_attention", *kept, "base_layers"):
+    for name in ("two_sided", "no_cross_attention", "cross_self_attention", *kept, "base_layers", "decoder_lm_layers"):
         if getattr(config, name):
             yield f"--fused-encoder cannot be combined with --{dashed(name)}"
     if config.sums > 1:

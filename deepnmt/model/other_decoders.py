@@ -181,7 +181,11 @@ class OtherDecoderModel(FairseqEncoderDecoderModel):  # type: ignore[misc]
         config = DLCLTransformerConfig.from_options(Namespace(**given, **cls.unused()))
         source, target = task.source_dictionary, task.target_dictionary
         check(config, joined=source == target)
-        if faults := list(cls.faults(config, Namespace(**given))):
+        faults = list(cls.faults(config, Namespace(**given)))
+        if config.sums > 1:
+            # These decoders read one output.
+            faults.append(f"--encoder-groups {config.encoder_groups} cannot be combined with --arch {cls.name()}")
+        if faults:
             raise UserError(*faults)
         if getattr(getattr(task, "cfg", None), "left_pad_target", False):
             raise UserError(f"--left-pad-target cannot be combined with --arch {cls.name()}")

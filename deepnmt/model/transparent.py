@@ -3,7 +3,7 @@
 The layers of the encoder are chained plainly. The decoder reads softmax-weighted sums of all their outputs and the
 embedding, `y_0 .. y_L`:
 
-    z_r = sum_{k=0..L} s[k, r] y_k,   s[k, r] = exp W[k, r] / sum_{j=0..L} exp W[j, r]
+    z_r = sum_{k=0..L} s[k, r] y_k,   s[k, r] = exp W[k, r] / sum_{j=0..L} exp W[j, r]          (64)
 
 With pre-norm, the final norm of the encoder applies to each sum. `transparent` has a sum for each decoder layer, `top`
 one sum for the whole decoder. `W` starts at zero: each sum is the mean.

@@ -10,7 +10,11 @@ UNSPLIT = "a model of both directions cannot translate; deepnmt split writes a c
 # The loss of a language model in the decoder.
 LANGUAGE_MODEL = "label_smoothed_cross_entropy_lm"
 # Features of both models are projected by one matrix each, and neither model searches in its forward pass.
-OF_MODELS = ("two_sided", "adaptive_softmax_cutoff", "base_layers", "encoder_layers_to_keep", "decoder_layers_to_keep")
+OF_MODELS = (
+    *("two_sided", "adaptive_softmax_cutoff", "base_layers", "encoder_layers_to_keep", "decoder_layers_to_keep"),
+    # The frozen encoder is of one language.
+    "fused_encoder",
+)
 # Options by which the text is cut anew in each epoch.
 CUTS = ("bpe_dropout", "unigram_sampling")
 # Options of the task, which a model of one direction lacks.
@@ -24,6 +28,8 @@ def model_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
     for name in OF_MODELS:
         if values.get(name):
             yield dashed(name), f"cannot be combined with arch {ARCH}"
+    if (frozen := str(values.get("freeze_embeddings", "none"))) in ("source", "target"):
+        yield "freeze-embeddings", f"must be none or both with arch {ARCH}, but is {frozen}"
 
 
 def dual_faults(values: Mapping[str, Any]) -> Iterator[Fault]:

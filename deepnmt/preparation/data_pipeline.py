@@ -18,7 +18,7 @@ from deepnmt.preparation.preprocessing import TRAIN, VALID, Preprocessing
 from deepnmt.preparation.rewriting import Dropout, case_like, learn_case, tag
 from deepnmt.preparation.splits import Rules, hold_out, prepare_split
 from deepnmt.preparation.stage_bar import Stages, unseen
-from deepnmt.preparation.subword_learning import dropout_types, learn, learn_merges, write_dictionary
+from deepnmt.preparation.subword_learning import learn, learn_merges, sampled_types, write_dictionary
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.index_file import Binarised, binarise
 from deepnmt.text.inline_targets import MARKS
@@ -222,7 +222,7 @@ class Pipeline:
         types: set[str] = set()
         if options.copies:
             words = chain.from_iterable(self.words[language].distinct() for language in languages)
-            types |= dropout_types(self.folder / CODES, words)
+            types |= sampled_types(self.folder / CODES, words)
         if options.limited:
             types |= set(chain.from_iterable(read_vocabulary(self.folder / f"{VOCABULARY}.{n}") for n in languages))
         if options.byte_fallback:
@@ -248,7 +248,8 @@ class Pipeline:
                 self._log(output.text, language, len(output.types), side)
         for number in range(self.options.copies or 0):
             texts = self._sides(self.work, f".{number}", TRAIN)
-            dropout = Dropout(self.folder, self.settings, self.languages, self.options.bpe_dropout or 0, number + 1)
+            rate = self.options.bpe_dropout or self.options.unigram_sampling or 0
+            dropout = Dropout(self.folder, self.settings, self.languages, rate, number + 1)
             with self.stages.stage(f"copy {number}") as done:
                 dropout.write(self.tokens(TRAIN), texts, self.workers, done)
             folder = self.folder / f"copy{number}" if number else self.folder

@@ -52,7 +52,7 @@ class Mixture:
             check_like(part)
             check_same_subwords(part, real, f"deepnmt binarise --like {real} or deepnmt synthesise")
             if "copies" in read_record(part / RECORD):
-                made = "deepnmt preprocess --bpe-dropout --copies"
+                made = "deepnmt preprocess --copies"
                 raise UserError(f"{part}: must be without copies, but was made by {made}")
             pairs = check_subset(part, TRAIN, languages, check_dictionaries(part, languages))
             if pairs is None:

@@ -63,6 +63,7 @@ class Preprocessing:
     spell_unknown: bool = False
     byte_fallback: bool = False
     bpe_dropout: Optional[float] = None
+    unigram_sampling: Optional[float] = None
     copies: Optional[int] = None
     glossary_training: Optional[float] = None
 
@@ -137,11 +138,13 @@ class Preprocessing:
             yield "--vocabulary cannot be combined with --subwords char"
         if kind != "wordpiece" and self.min_pair_count:
             yield f"--min-pair-count is for --subwords wordpiece, but KIND is {kind}"
-        if (self.bpe_dropout is None) != (self.copies is None):
+        if self.unigram_sampling is not None:
+            yield from self._faults_of_sampling()
+        elif (self.bpe_dropout is None) != (self.copies is None):
             yield "--bpe-dropout and --copies must be given together"
         if self.bpe_dropout is not None and not 0 < self.bpe_dropout < 1:
             yield f"--bpe-dropout must be between 0 and 1, but is '{self.bpe_dropout}'"
-        if self.copies and kind not in ("bpe", "wordpiece"):
+        if self.bpe_dropout is not None and kind not in ("bpe", "wordpiece"):
             yield f"--bpe-dropout is for --subwords bpe or wordpiece, but KIND is {kind}"
         if self.copies and cut_further:
             yield (
@@ -152,6 +155,16 @@ class Preprocessing:
             yield f"--glossary-training must be above 0 and at most 1, but is '{self.glossary_training}'"
         if self.glossary_training and self.copies:
             yield "--glossary-training cannot be combined with --copies; train with --bpe-dropout instead"
+
+    def _faults_of_sampling(self) -> Iterator[str]:
+        if self.bpe_dropout is not None:
+            yield "--unigram-sampling cannot be combined with --bpe-dropout"
+        if self.subwords != "unigram":
+            yield f"--unigram-sampling is for --subwords unigram, but KIND is {self.subwords}"
+        if not self.unigram_sampling:
+            yield f"--unigram-sampling must be above 0, but is '{self.unigram_sampling}'"
+        if self.copies is None:
+            yield "--unigram-sampling and --copies must be given together"
 
     def _faults_of_text(self) -> Iterator[str]:
         given = self.normalise.split(",")
@@ -208,6 +221,7 @@ class Preprocessing:
             "truecase": self.truecase,
             "valid_every": self.valid_every,
             "bpe_dropout": self.bpe_dropout,
+            "unigram_sampling": self.unigram_sampling,
             "copies": copies,
             "glossary": share is not None,
             "glossary_training": share,

@@ -162,13 +162,13 @@ def _tagger(settings: TextSettings, names: Sequence[str], training: bool) -> Rew
 
 @dataclass(frozen=True)
 class Dropout:
-    """How text is cut with merges left out at random.
+    """How text is cut at random.
 
     Attributes:
         folder: folder with the codes
         settings: settings of its data
         languages: languages of the texts that are cut side by side
-        probability: probability with which a merge is left out
+        probability: probability with which a merge is left out, or the sharpness of a unigram model's draws
         seed: seed of the draws
     """
 

@@ -16,8 +16,9 @@ from deepnmt.preparation.numbered_text import Words
 from deepnmt.preparation.stage_bar import Done, unseen
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS
 from deepnmt.text.lines import read_lines
-from deepnmt.text.subwords import CHARACTERS, MERGES, SEPARATOR
-from deepnmt.text.unigram import learn_unigram
+from deepnmt.text.subwords import CHARACTERS, MERGES, SEPARATOR, kind_of
+from deepnmt.text.unigram import END_OF_WORD, Unigram, learn_unigram
+from deepnmt.text.unigram import HEADER as UNIGRAM
 from deepnmt.text.word_pieces import learn_word_pieces, symbols_of
 
 
@@ -107,8 +108,16 @@ def write_dictionary(path: Path, types: Mapping[str, int], more: Iterable[str] =
         file.writelines(f"{word} {number}\n" for word, number in entries)
 
 
-def dropout_types(codes: Path, words: Iterable[str]) -> set[str]:
-    """Return every symbol that BPE-dropout can leave of words: their characters, and the result of each merge."""
+def sampled_types(codes: Path, words: Iterable[str]) -> set[str]:
+    """Return every symbol that random cuts can leave of words.
+
+    With BPE-dropout, these are their characters and the result of each merge; else the pieces of the unigram model.
+    """
+    if kind_of(codes) == UNIGRAM:
+        pieces = Unigram.read(codes).log_probs
+        return {
+            piece.removesuffix(END_OF_WORD) if piece.endswith(END_OF_WORD) else piece + SEPARATOR for piece in pieces
+        }
     types: set[str] = set()
     for word in words:
         types.update(f"{sign}{SEPARATOR}" for sign in word[:-1])

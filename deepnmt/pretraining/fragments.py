@@ -5,10 +5,11 @@ A sentence x_1 .. x_m, its end symbol included, loses the fragment x_u .. x_v of
     encoder    x_1 .. x_{u-1}  [M] .. [M]  x_{v+1} .. x_m
     decoder    reads [tag] x_u .. x_{v-1} at the places u .. v, and predicts x_u .. x_v
 
-The loss is the negative sum of log P(x_t | x_u .. x_{t-1}, the encoder's input) for t = u .. v. The decoder predicts
-just the masked tokens. The authors' code masks one place too late, and one too many. To predict b c d of a b c d e f,
-it hides c d e f. As in that code, one fragment in five starts at the front, and one ends at the end; all others are
-anywhere, with equal chances. The tag names the language.
+    loss = - sum_{t=u..v} log P(x_t | x_u .. x_{t-1}, the encoder's input)                      (66)
+
+The decoder predicts just the masked tokens. The authors' code masks one place too late, and one too many. To predict
+b c d of a b c d e f, it hides c d e f. As in that code, one fragment in five starts at the front, and one ends at the
+end; all others are anywhere, with equal chances. The tag names the language.
 """
 
 from bisect import bisect_right

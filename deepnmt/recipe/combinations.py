@@ -36,6 +36,8 @@ MASKED, MASKED_LOSS = "deep_masked_lm", "masked_language_model"
 MASS, MASS_LOSSES = "deep_mass", ("cross_entropy", "label_smoothed_cross_entropy", *(
     f"label_smoothed_cross_entropy_{name}" for name in ("fused", "r_drop", "simcut")
 ))  # fmt: skip
+# Ends of the names of architectures with fairseq's decoders.
+OTHER_DECODERS = ("_lstm", "_lightconv")
 HALF = ("fp16", "bf16", "amp", "memory_efficient_fp16", "memory_efficient_bf16")
 
 
@@ -105,8 +107,9 @@ def _pretraining_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
         yield "criterion", f"must be one of {', '.join(MASS_LOSSES)} with task {MASS}, but is {criterion}"
     if task in (MASKED, MASS) and values.get("encoder_embedding_cutoffs", "none") != "none":
         yield "encoder-embedding-cutoffs", f"must be none with task {task}, which adds types to the dictionary"
-    if task in (MASKED, MASS) and not str(arch).startswith("dlcl_transformer"):
-        yield "arch", f"must be dlcl_transformer or one of its architectures with task {task}, but is {arch}"
+    own = str(arch).startswith("dlcl_transformer") and not str(arch).endswith(OTHER_DECODERS)
+    if task in (MASKED, MASS) and not own:
+        yield "arch", f"must be dlcl_transformer or one of its named sizes with task {task}, but is {arch}"
 
 
 def _average_faults(values: Mapping[str, Any]) -> Iterator[Fault]:

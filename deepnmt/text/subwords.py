@@ -154,7 +154,10 @@ class Subwords:
             self._cut = partial(as_text, cut)
 
     def __call__(self, tokens: str, dropout: float = 0) -> str:
-        """Return the subwords of a line of tokens; with dropout, merges are left out with that probability."""
+        """Return the subwords of a line of tokens.
+
+        With dropout, merges are left out with that probability, or a unigram model draws cuts with that sharpness.
+        """
         if not self.tags and not self.units.patterns:
             return self._line(tokens, dropout)
         return " ".join(
@@ -307,10 +310,11 @@ def within_types(subwords: str, types: Container[str]) -> str:
 
 
 def _by_word(cut: Callable[[str], Sequence[str]]) -> Callable[..., str]:
-    """Return a function of lines from one of words, which knows no dropout."""
+    """Return a function of lines from one of words; with dropout, it draws the cuts of a unigram model."""
 
     def cut_line(tokens: str, dropout: float = 0) -> str:
-        return " ".join(f"{SEPARATOR} ".join(cut(word)) for word in tokens.split())
+        drawn = partial(cut.drawn, sharpness=dropout) if dropout and isinstance(cut, Unigram) else cut
+        return " ".join(f"{SEPARATOR} ".join(drawn(word)) for word in tokens.split())
 
     return cut_line
 

@@ -7,7 +7,9 @@ ends a word ends with `</w>`. Only learning the model needs sentencepiece.
 """
 
 import io
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import math
+import random
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,21 +97,50 @@ class Unigram:
             pieces = self.cache[word] = self._best(word)
         return pieces
 
-    def _best(self, word: str) -> list[str]:
+    def drawn(self, word: str, sharpness: float) -> Sequence[str]:
+        """Return the pieces of a word by (58), drawn by Python's generator."""
+        # For each beginning of the word, the logarithm of its sum, and those of its last pieces by their begins.
+        sums, lasts = [0.0], [dict[int, float]()]
+        for to in range(1, len(word) + 1):
+            last = {begin: sums[begin] + sharpness * log_prob for begin, log_prob in self._pieces(word, to)}
+            highest = max(last.values())
+            sums.append(highest + math.log(sum(math.exp(each - highest) for each in last.values())))
+            lasts.append(last)
+        return _divided(word, lambda to: random.choices(*zip(*_shares(lasts[to], sums[to])))[0])
+
+    def _best(self, word: str) -> Sequence[str]:
         end = len(word)
         # The best sum for each beginning of the word, and where its last piece begins.
         sums, begins = [0.0] + [float("-inf")] * end, [0] * (end + 1)
         for to in range(1, end + 1):
-            for begin in range(max(0, to - self.longest), to):
-                piece = word[begin:to] + (END_OF_WORD if to == end else "")
-                log_prob = self.log_probs.get(piece, self.unknown if to == begin + 1 else None)
-                if log_prob is not None and sums[begin] + log_prob > sums[to]:
+            for begin, log_prob in self._pieces(word, to):
+                if sums[begin] + log_prob > sums[to]:
                     sums[to], begins[to] = sums[begin] + log_prob, begin
-        pieces: list[str] = []
-        while end:
-            pieces.append(word[begins[end] : end])
-            end = begins[end]
-        return pieces[::-1]
+        return _divided(word, begins.__getitem__)
+
+    def _pieces(self, word: str, to: int) -> Iterator[tuple[int, float]]:
+        """Yield the pieces that end after a word's first `to` characters: their begins and log P."""
+        for begin in range(max(0, to - self.longest), to):
+            piece = word[begin:to] + (END_OF_WORD if to == len(word) else "")
+            log_prob = self.log_probs.get(piece, self.unknown if to == begin + 1 else None)
+            if log_prob is not None:
+                yield begin, log_prob
+
+
+def _shares(last: Mapping[int, float], total: float) -> Iterator[tuple[int, float]]:
+    """Yield begins of last pieces, and their probabilities, from logarithms."""
+    yield from ((begin, math.exp(log_weight - total)) for begin, log_weight in last.items())
+
+
+def _divided(word: str, begin: Callable[[int], int]) -> Sequence[str]:
+    """Return the pieces of a word; `begin` gives the begin of its last piece for each number of characters."""
+    pieces: list[str] = []
+    end = len(word)
+    while end:
+        start = begin(end)
+        pieces.append(word[start:end])
+        end = start
+    return pieces[::-1]
 
 
 def learn_unigram(lines: Iterable[str], size: int) -> Unigram:

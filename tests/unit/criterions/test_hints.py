@@ -235,6 +235,18 @@ def test_a_teacher_runs_in_each_update_and_keeps_its_predictions_for_none() -> N
     assert taught(build(seed=5)).teachers.room > 0  # type: ignore[union-attr]
 
 
+def test_a_checkpoint_without_hints_leaves_the_new_maps() -> None:
+    criterion = taught(build(TEACHER, seed=7), hint_weight=1.0)
+    criterion.fit_to(build(SMALL))
+    before = {name: tensor.clone() for name, tensor in criterion.state_dict().items()}
+    criterion.load_state_dict(None, strict=True)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in criterion.state_dict().items())
+    other = {name: tensor + 1 for name, tensor in before.items()}
+    criterion.load_state_dict(other, strict=True)
+    assert sorted(other) == ["hints.maps.decoder.weight", "hints.maps.encoder.weight"]
+    assert all(torch.equal(tensor, other[name]) for name, tensor in criterion.state_dict().items())
+
+
 def test_nothing_stays_behind() -> None:
     """The hooks are gone after a batch, also where the batch fails."""
     model, teacher, sample = build().train(), build(seed=5), make_sample()

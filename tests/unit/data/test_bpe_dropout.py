@@ -222,7 +222,9 @@ def test_faulty_data_are_refused(tmp_path: Path) -> None:
         task(data, 0.1).load_dataset("train", combine=True)
 
     (data / "preprocess.json").write_text(json.dumps({"copies": 3, "bpe_dropout": 0.1}))
-    with pytest.raises(UserError, match=r"cannot be combined with .*data, which was made by .* --bpe-dropout --copies"):
+    with pytest.raises(
+        UserError, match=r"cannot be combined with .*data, which was made by deepnmt preprocess --copies"
+    ):
         load()
     (data / "preprocess.json").unlink()
     codes = (data / "codes").read_text().splitlines()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import random
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -77,6 +79,18 @@ def test_each_cut_is_as_probable_as_by_enumeration(word: str, sharpness: float, 
         return
     observed = [found.get(names, 0) for names in wanted]
     assert chisquare(observed, [number * share for share in wanted.values()]).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("sharpness", [0.1, 1.0])
+def test_cuts_drawn_beforehand_have_the_same_probabilities(sharpness: float) -> None:
+    random.seed(3)
+    wanted, number = expected("aba", sharpness, TYPES), 5_000
+    found = Counter(tuple(Unigram(LOG_PROBS).drawn("aba", sharpness)) for _ in range(number))
+    named = {tuple(name.removesuffix("@@") for name in names): share for names, share in wanted.items()}
+    assert found.keys() <= named.keys()
+    assert chisquare([found[cut] for cut in named], [number * share for share in named.values()]).pvalue > 1e-4
+    # An unknown character is a piece of its own.
+    assert "".join(Unigram(LOG_PROBS).drawn("axb", 0.1)) == "axb"
 
 
 def test_the_smallest_and_the_largest_draw_stay_within_a_state() -> None:

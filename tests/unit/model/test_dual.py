@@ -221,7 +221,7 @@ def test_options_that_two_directions_exclude_are_refused() -> None:
     excluded = {
         "two_sided": True, "adaptive_softmax_cutoff": [5], "base_layers": 1, "encoder_layers_to_keep": "0",
         "decoder_layers_to_keep": "0", "eval_bleu": True, "right_to_left": True, "load_alignments": True,
-        "truncate_source": True, "ignore_prefix_size": 1,
+        "truncate_source": True, "ignore_prefix_size": 1, "fused_encoder": "a.pt",
     }  # fmt: skip
     for name, value in excluded.items():
         fault = (name.replace("_", "-"), "cannot be combined with arch dlcl_dual")
@@ -234,6 +234,10 @@ def test_options_that_two_directions_exclude_are_refused() -> None:
             ("arch", "must be dlcl_dual with task deep_dual, but is x"),
         ),
         ({"ddp_backend": "fully_sharded"}, ("ddp-backend", "must not be fully_sharded with arch dlcl_dual, but is")),
+        (
+            {"freeze_embeddings": "source"},
+            ("freeze-embeddings", "must be none or both with arch dlcl_dual, but is source"),
+        ),
         ({"marginals": "m", "bpe_dropout": 0.1}, ("bpe-dropout", "cannot be combined with marginals")),
         ({"marginals": "m", "unigram_sampling": 0.1}, ("unigram-sampling", "cannot be combined with marginals")),
         ({"sample_share": 0.8}, ("sample-share", "cannot be combined with arch dlcl_dual")),

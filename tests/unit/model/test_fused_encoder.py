@@ -144,6 +144,7 @@ def test_weights_are_those_of_the_checkpoint(tmp_path: Path) -> None:
             "--fused-encoder cannot be combined with --encoder-groups transparent",
         ),
         ({**FUSED, "no_cross_attention": True}, "--fused-encoder cannot be combined with --no-cross-attention"),
+        ({**FUSED, "decoder_lm_layers": 1}, "--fused-encoder cannot be combined with --decoder-lm-layers"),
         (
             {**FUSED, "decoder_self_attention": "shared"},
             "--fused-encoder cannot be combined with --decoder-self-attention shared",

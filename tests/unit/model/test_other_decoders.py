@@ -17,6 +17,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq_cli import generate, train
 from support.models import EXAMPLE, build, dictionary, incremental_logits, logits, scramble, task
 from support.restarts import forget
+from support.slow import slow_but
 from support.trainings import binarised_text
 from torch import Tensor
 
@@ -31,6 +32,7 @@ CONVOLUTIONS = {**SIZE, "decoder_ffn_embed_dim": 24, "decoder_attention_heads": 
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "lstm": (LSTM, SIZE),
     "lstm, other width": (LSTM, {**SIZE, "decoder_embed_dim": 12, "decoder_layers": 1}),
+    "lstm, one mean of all layers": (LSTM, {**SIZE, "encoder_groups": "top"}),
     "lstm, shared": (LSTM, {**SIZE, "share_all_embeddings": True}),
     "dynamic": (LIGHTCONV, CONVOLUTIONS),
     "lightweight": (LIGHTCONV, {**CONVOLUTIONS, "decoder_conv_type": "lightweight", "decoder_kernel_sizes": "1,40"}),
@@ -184,6 +186,11 @@ def test_beam_search_is_fairseqs(kind: str) -> None:
         ("lstm", {"decoder_layers": 0}, "--decoder-layers must be from 1 to 10000, but is 0"),
         ("lstm", {"encoder_norm": "x"}, "--encoder-norm must be one of auto, .*, but is x"),
         ("lstm", {"encoder_groups": "0,9"}, "--encoder-groups: .*"),
+        (
+            "lstm",
+            {"encoder_groups": "transparent"},
+            "--encoder-groups transparent cannot .* dlcl_transformer_lstm",
+        ),
         ("lstm", {"decoder_embed_dim": 8, "share_all_embeddings": True}, "--share-all-embeddings needs .*"),
     ],
 )
@@ -238,7 +245,7 @@ OWN = {
 }
 
 
-@pytest.mark.parametrize("arch", MODELS)
+@pytest.mark.parametrize("arch", slow_but([LSTM], MODELS))
 def test_a_training_and_its_translations(arch: str, data: Path, tmp_path: Path) -> None:
     words = [str(data), "--task=deep_translation", f"--arch={arch}", *COMMON, *OWN[arch], "--cpu", "--num-workers=0"]
     words += ["--optimizer=adam", "--lr=0.01", "--max-epoch=1", "--batch-size=8", f"--save-dir={tmp_path}"]

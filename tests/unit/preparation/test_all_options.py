@@ -25,8 +25,9 @@ WORDPIECE = ["--subwords", "wordpiece", "--vocabulary", "60", "--min-pair-count"
         [*GLOSSARY, *WORDPIECE, "--spell-unknown", "--separate-dictionaries", "--lowercase"],
         [*GLOSSARY, "--placeholders", "numbers", "--keep-punctuation"],
         [*WORDPIECE, "--bpe-dropout", "0.5", "--copies", "2", "--normalise", "punctuation"],
+        [*UNIGRAM, "--unigram-sampling", "0.1", "--copies", "2"],
     ],
-    ids=["unigram-bytes-truecase", "wordpiece-spelt-lower", "placeholders", "wordpiece-copies"],
+    ids=["unigram-bytes-truecase", "wordpiece-spelt-lower", "placeholders", "wordpiece-copies", "unigram-copies"],
 )
 def test_text_numbers_and_pipeline_agree(tmp_path: Path, options: list[str]) -> None:
     if "unigram" in options:
@@ -58,6 +59,14 @@ def test_text_numbers_and_pipeline_agree(tmp_path: Path, options: list[str]) -> 
             if subset in ("valid", "test") and "--placeholders" not in options:
                 tokens = (data / "text" / f"{subset}.tok.{language}").read_text("utf-8").splitlines()
                 assert [tokens_of(line, pipeline.settings) for line in lines] == tokens
+    if "--unigram-sampling" in options:
+        types, plain = read_types(data / "dict.de.txt"), (data / "text" / "train.bpe.de").read_text("utf-8")
+        copies = []
+        for folder in (data, data / "copy1"):
+            numbers = memoryview((folder / "train.de-en.de.bin").read_bytes()).cast("H")
+            copies.append("".join(f"{types[number]} " for number in numbers).replace(" </s> ", "\n"))
+        assert len({*copies, plain}) == 3
+        assert {each.replace("@@ ", "") for each in copies} == {plain.replace("@@ ", "")}
     raw = (data / "text" / "valid.raw.de").read_text("utf-8").splitlines()
     assert [pipeline.encode(line) for line in raw] == (data / "text" / "valid.bpe.de").read_text("utf-8").splitlines()
 

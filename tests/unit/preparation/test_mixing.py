@@ -109,8 +109,8 @@ def test_refused(parts: tuple[Path, Path], tmp_path: Path) -> None:
         ((real, alone), "the subset must be one of"),
         ((real, other), f"codes: must be the codes of {real}, but are others"),
         ((real, synthetic, shifted), "must be the beginning of"),
-        ((copies, synthetic), "copies: must be without copies, but was made by deepnmt preprocess --bpe-dropout"),
-        ((real, synthetic, copies), "copies: must be without copies, but was made by deepnmt preprocess --bpe-dropout"),
+        ((copies, synthetic), "copies: must be without copies, but was made by deepnmt preprocess --copies"),
+        ((real, synthetic, copies), "copies: must be without copies, but was made by deepnmt preprocess --copies"),
     ]:
         (line,) = errors(mix(tmp_path / "out", *words))
         assert fault in line

@@ -213,6 +213,22 @@ def test_missing_file(tmp_path: Path) -> None:
     ("options", "message"),
     [
         (["--copies", "2"], "--bpe-dropout and --copies must be given together"),
+        (
+            ["--subwords", "unigram", "--unigram-sampling", "1"],
+            "--unigram-sampling and --copies must be given together",
+        ),
+        (
+            ["--subwords", "unigram", "--unigram-sampling", "0", "--copies", "2"],
+            "--unigram-sampling must be above 0, but is '0'",
+        ),
+        (
+            ["--unigram-sampling", "1", "--copies", "2"],
+            "--unigram-sampling is for --subwords unigram, but KIND is bpe",
+        ),
+        (
+            ["--unigram-sampling", "1", "--bpe-dropout", "0.1", "--copies", "2"],
+            "--unigram-sampling cannot be combined with --bpe-dropout",
+        ),
         (["--bpe-dropout", "1.5", "--copies", "2"], "--bpe-dropout must be between 0 and 1, but is '1.5'"),
         (["--bpe-dropout", "0.1", "--copies", "0"], "--copies must be a whole number from 1 to 1000, but is '0'"),
         (["--bpe-merges", "0"], "--bpe-merges must be a whole number from 1 to 2147483647, but is '0'"),

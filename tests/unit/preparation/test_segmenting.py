@@ -20,7 +20,7 @@ from support.numbered import cut_text, words_of, write_subwords
 from deepnmt.errors import UserError
 from deepnmt.preparation.cut_text import write_texts
 from deepnmt.preparation.rewriting import Dropout
-from deepnmt.preparation.subword_learning import dropout_types, learn_merges, write_dictionary
+from deepnmt.preparation.subword_learning import learn_merges, sampled_types, write_dictionary
 from deepnmt.text import in_order
 from deepnmt.text.dictionary import check_dictionary
 from deepnmt.text.lines import clean
@@ -144,7 +144,7 @@ def test_dictionary_has_all_that_dropout_can_leave(
     whole = segmented(folder, text)
     types = Counter(piece for line in whole for piece in line.split())
     words = {word for line in text for word in line.split()}
-    write_dictionary(folder / "dict", types, dropout_types(folder / "codes", words))
+    write_dictionary(folder / "dict", types, sampled_types(folder / "codes", words))
     stock = Dictionary()
     for line in whole:
         for word in line.split():

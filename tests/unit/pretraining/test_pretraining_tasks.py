@@ -238,7 +238,11 @@ def test_a_resumed_training_has_the_same_masks(
         (["--task=deep_masked_lm", "--criterion=cross_entropy"], "--criterion must be masked_language_model with"),
         (["--task=translation", "--criterion=masked_language_model"], "--task must be deep_masked_lm with"),
         (["--task=deep_mass", "--criterion=label_smoothed_cross_entropy_mrt"], "--criterion must be one of cross_"),
-        ([*MASS, "--arch=transformer"], "--arch must be dlcl_transformer or one of its architectures with task"),
+        (
+            [*MASS, "--arch=dlcl_transformer_lightconv"],
+            "--arch must be dlcl_transformer or one of its named sizes with task",
+        ),
+        ([*MASS, "--arch=transformer"], "--arch must be dlcl_transformer or one of its named sizes with task"),
     ],
 )
 def test_combinations_that_are_refused(
