@@ -68,6 +68,7 @@ MORE = {
 # Many, and 13 layers of their own widths each.
 LARGE = "transformer_lm_gpt3_"
 TRAINING = "--optimizer=adam --lr=0.01 --clip-norm=1 --cpu --num-workers=0 --max-epoch=2 --batch-size=8 --seed=3"
+BEAM = ["--beam=3", "--nbest=2", "--max-len-b=10"]
 USE = "--batch-size=4 --cpu --required-batch-size-multiple=1"
 
 
@@ -134,8 +135,8 @@ def used(words: list[str], data: Path, save: Path) -> Any:
         ]
         return float(eval_lm.main(parsed("fairseq-eval-lm", options.get_eval_lm_parser, given))["loss"])
     task = next(word for word in words if word.startswith("--task="))
-    search = ["--iter-decode-max-iter=3", "--beam=1"] if task.endswith("_lev") else ["--beam=3", "--nbest=2"]
-    given = [str(data), task, path, *USE.split(), *search, "--max-len-b=10", f"--results-path={save}"]
+    search = ["--iter-decode-max-iter=3", "--beam=1"] if task.endswith("_lev") else BEAM
+    given = [str(data), task, path, *USE.split(), *search, f"--results-path={save}"]
     generate.main(parsed("fairseq-generate", options.get_generation_parser, given))
     lines = (save / "generate-test.txt").read_text(encoding="utf-8").splitlines()
     found = [line.split("\t") for line in lines if line.startswith("H-")]
