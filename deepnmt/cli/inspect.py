@@ -3,11 +3,11 @@
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Optional
 
-from deepnmt.console import Parser, as_number, place, program, whole
+from deepnmt.console import Parser, as_number, place, program, whole, wholes
 from deepnmt.errors import UserError
 from deepnmt.model.stack import STACKS
 from deepnmt.recipe import named_recipes
@@ -42,8 +42,8 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
         "batches (default: 4)")  # fmt: skip
     for stack in STACKS:
         name = f"--{stack}-layers"
-        parser.add_argument(name, type=numbers(name), metavar="N,N,...", help="depths to build each recipe with; the "
-            "stacks are paired, and one number goes with all")  # fmt: skip
+        parser.add_argument(name, type=wholes(name, 1, MOST), metavar="N,N,...", help="depths to build each recipe "
+            "with; the stacks are paired, and one number goes with all")  # fmt: skip
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
         help="option of the recipes to change; repeatable")  # fmt: skip
     parser.add_argument("--subset", default="train", help="subset of the data (default: train)")
@@ -79,12 +79,6 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     return arguments
 
 
-def numbers(option: str) -> Callable[[str], list[str]]:
-    """Return the reader of a list of depths, which raises `UserError` for anything else."""
-    one = whole(option, 1, MOST)
-    return lambda text: [str(one(part)) for part in text.split(",")]
-
-
 def share(text: str) -> float:
     """Return the value of --theta. Raises `UserError` unless it is from 0 to 1."""
     value = as_number(text)
@@ -114,7 +108,7 @@ def option(word: str) -> tuple[str, str]:
 def depths(arguments: argparse.Namespace) -> list[dict[str, str]]:
     """Return the options that make each depth of a recipe; one empty entry without any."""
     named = {f"{stack}-layers": getattr(arguments, f"{stack}_layers") for stack in STACKS}
-    given = {name: values for name, values in named.items() if values is not None}
+    given = {name: list(map(str, values)) for name, values in named.items() if values is not None}
     for name in given:
         for each in arguments.sources:
             if each.is_checkpoint:

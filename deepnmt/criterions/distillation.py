@@ -238,7 +238,7 @@ class Distillation(FusedLabelSmoothedCrossEntropy):
         return loss, size, {**log, "loss": loss.detach(), "hint_loss": hint.detach()}
 
     def load_state_dict(self, state_dict: Optional[Mapping[str, Any]], *args: Any, **kwargs: Any) -> Any:
-        """Load the maps of hints, or keep the new ones: a training without hints has saved nothing."""
+        """Load the maps of hints. They keep their initial values if the checkpoint is of a training without hints."""
         return super().load_state_dict(self.state_dict() if state_dict is None else state_dict, *args, **kwargs)
 
     def has_teachers(self, model: Any) -> bool:

@@ -6,17 +6,15 @@ import os
 import platform
 import shlex
 import sys
-import tempfile
 import time
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import fairseq
 import torch
 
 import deepnmt
-from deepnmt.console import write_whole
+from deepnmt.console import check_output, write_whole
 from deepnmt.errors import UserError
 from deepnmt.inspection import Report, inspect_checkpoint, inspect_recipe, summary, table, write_json
 from deepnmt.inspection.attention_similarity import blocks
@@ -71,27 +69,16 @@ def check_outputs(arguments: argparse.Namespace) -> None:
     files = [path for path in (arguments.json, arguments.html) if path is not None]
     taken = [os.path.realpath(each.path) for each in arguments.sources]
     for path in files:
-        if path.is_dir():
-            raise UserError(f"{path}: must be a file, but is a folder")
         if os.path.realpath(path) in taken:
             raise UserError(f"{path}: given twice")
         taken.append(os.path.realpath(path))
-        try_to_write(path.parent, path)
+        check_output(path)
     if arguments.pictures is not None:
         try:
             arguments.pictures.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(f"cannot make folder {arguments.pictures}: {error.strerror}") from error
-        try_to_write(arguments.pictures, arguments.pictures)
-
-
-def try_to_write(folder: Path, path: Path) -> None:
-    """Create a file in a folder for a moment."""
-    try:
-        with tempfile.NamedTemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from error
+        check_output(arguments.pictures / "picture.png")
 
 
 def measure(arguments: argparse.Namespace) -> list[Report]:

@@ -11,6 +11,7 @@ import torch
 from fairseq import checkpoint_utils, tasks, utils
 from fairseq.data.data_utils import infer_language_pair
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models.nat import FairseqNATModel
 
 import deepnmt
 from deepnmt.criterions import distillation
@@ -151,7 +152,10 @@ def _set_up(cfg: Any, data: Path) -> Any:
 
 
 def _first_batches(task: Any, model: Any, cfg: Any, batches: int, subset: str, seed: int) -> list[Any]:
-    """Return the trainer's first batches, on one device."""
+    """Return the trainer's first batches, on one device. Raises `UserError` if they lack the model's inputs."""
+    if isinstance(model, FairseqNATModel):
+        # Its task makes the decoder's inputs anew in each update.
+        raise UserError(f"inspection needs an autoregressive model, but this is a {type(model).__name__}")
     task.load_dataset(subset, combine=subset == cfg.dataset.train_subset, epoch=1)
     dataset = task.dataset(subset)
     tokens, sentences = cfg.dataset.max_tokens, cfg.dataset.batch_size

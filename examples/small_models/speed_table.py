@@ -151,6 +151,8 @@ def draw(points: Sequence[Point], models: Sequence[str], path: Path) -> None:
             marker, size = "o" if point.beam == 1 else "s", 50 if point.weights == FORMATS[0] else 20
             edge, face = f"C{number}", f"C{number}" if point.listed else "none"
             axes.scatter(point.speed, point.bleu, size, marker=marker, edgecolors=edge, facecolors=face)
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter("{x:g}")
     axes.legend(title="circles: greedy; squares: beam 5\nfull: shortlist; small: int8", fontsize=7, title_fontsize=7)
     with console.whole_file(path) as temporary:
         figure.savefig(temporary, format="svg", metadata={"Date": None})

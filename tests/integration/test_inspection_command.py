@@ -173,7 +173,10 @@ BAD: dict[str, tuple[str, str]] = {
     "abbreviated": ("RECIPE --batch 2", "unrecognized arguments: --batch 2"),
     "no batches": ("RECIPE --batches 0", "--batches must be a whole number from 1 to 10000, but is '0'"),
     "batches in words": ("RECIPE --batches two", "--batches must be a whole number from 1 to 10000, but is 'two'"),
-    "no depth": ("RECIPE --encoder-layers 6,0", "--encoder-layers must be a whole number from 1 to 10000, but is '0'"),
+    "no depth": (
+        "RECIPE --encoder-layers 6,0",
+        "--encoder-layers must be whole numbers from 1 to .*, but is '6,0'",
+    ),
     "seed below 0": ("RECIPE --seed -2", r"--seed must be a whole number from 0 to \d+, but is '-2'"),
     "pairs": (
         "RECIPE --encoder-layers 1,2 --decoder-layers 1,2,3",

@@ -65,7 +65,7 @@ def formula(model: Any, weight: float, sentence_avg: bool = False) -> Tensor:
     return total
 
 
-@pytest.mark.parametrize("sentence_avg", [False, True])
+@pytest.mark.parametrize("sentence_avg", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_loss_and_gradients_are_the_formula(sentence_avg: bool) -> None:
     model = build_dual(encoder_norm="pre", decoder_norm="b2t", encoder_max_relative_length=2).train()
     loss, size, log = make(sentence_avg=sentence_avg)(model, sample())

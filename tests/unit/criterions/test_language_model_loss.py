@@ -23,6 +23,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "pre": {"decoder_norm": "pre", "encoder_norm": "pre"},
     "post": {"decoder_norm": "post", "decoder_groups": "none"},
     "relative": {"decoder_norm": "b2t", "decoder_max_relative_length": 2, "decoder_groups": "2"},
+    "transparent": {"decoder_norm": "pre", "encoder_norm": "pre", "encoder_groups": "transparent"},
     "ssru": {"decoder_self_attention": "ssru", "decoder_norm": "pre"},
 }
 

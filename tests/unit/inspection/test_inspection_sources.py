@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from fairseq import tasks
-from support.inspected import Toy, make_toy, write_data
+from support.inspected import RECIPE, Toy, make_toy, write_data
 from support.sublayer_reference import MEASURED
 
 from deepnmt.errors import UserError
@@ -133,6 +134,16 @@ def test_fairseqs_architecture_as_a_recipe(toy: Toy, tmp_path: Path) -> None:
     report = inspect_recipe(path, toy.data, batches=1, options={"encoder-layers": "3"})
     assert report.depths == {"encoder": 3, "decoder": 2}
     assert all(getattr(sublayer, name) > 0 for sublayer in report.sublayers for name in MEASURED)
+
+
+def test_a_model_that_is_not_autoregressive_is_refused(toy: Toy, tmp_path: Path) -> None:
+    """Its task makes the inputs anew in each update."""
+    lines = [line for line in RECIPE.splitlines() if not re.match("arch|criterion|(en|de)coder-norm|checkpoint", line)]
+    lines += ["arch: cmlm_transformer", "criterion: nat_loss", "task: translation_lev", "noise: full_mask"]
+    (tmp_path / "nat.yaml").write_text("\n".join(lines) + "\n", "utf-8")
+    message = "^inspection needs an autoregressive model, but this is a CMLMNATransformerModel$"
+    with pytest.raises(UserError, match=message):
+        inspect_recipe(tmp_path / "nat.yaml", toy.data, batches=1)
 
 
 def test_admin_is_profiled_before_it_is_measured(toy: Toy) -> None:

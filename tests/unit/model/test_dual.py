@@ -114,15 +114,31 @@ def test_averages_are_of_both_models_or_of_one(trained: Path, tmp_path: Path) ->
 
 
 def test_checkpoints_of_each_direction_are_joined(
-    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     starts = [trained / name / "checkpoint_last.pt" for name in ("fwd", "bwd")]
     cli.call("join", [*map(str, starts), str(tmp_path / "joint.pt")])
     assert capsys.readouterr().out == f"{tmp_path / 'joint.pt'} is ready\n"
-    parts = [torch.load(path, weights_only=False)["model"] for path in starts]
     joined = torch.load(tmp_path / "joint.pt", weights_only=False)["model"]
-    assert len(joined) == sum(map(len, parts))
-    # Both ways to begin with them are the same training.
+    parts = [torch.load(path, weights_only=False)["model"] for path in starts]
+    assert joined.keys() == {f"{name}.{key}" for name, part in zip(("fwd", "bwd"), parts) for key in part}
+    for name, part in zip(("fwd", "bwd"), parts):
+        assert all(torch.equal(joined[f"{name}.{key}"], tensor) for key, tensor in part.items())
+    with pytest.raises(UserError, match=r"must translate b to a, but translates a to b$"):
+        join_checkpoints(starts[0], starts[0], tmp_path / "c.pt")
+    state = torch.load(starts[1], weights_only=False)
+    state["cfg"]["model"]["activation_fn"] = "gelu"
+    torch.save(state, tmp_path / "other.pt")
+    with pytest.raises(UserError, match=r"other\.pt: cfg\.model\.activation_fn must be relu, as in .*, but is gelu$"):
+        join_checkpoints(starts[0], tmp_path / "other.pt", tmp_path / "c.pt")
+
+
+@pytest.mark.slow
+def test_both_ways_to_begin_with_checkpoints_are_the_same_training(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts = [trained / name / "checkpoint_last.pt" for name in ("fwd", "bwd")]
+    join_checkpoints(*starts, tmp_path / "joint.pt")
     ways = ([f"--finetune-from-model={tmp_path / 'joint.pt'}"], [f"--fwd-from={starts[0]}", f"--bwd-from={starts[1]}"])
     saved = []
     for number, way in enumerate(ways):
@@ -132,29 +148,24 @@ def test_checkpoints_of_each_direction_are_joined(
         saved.append(last(tmp_path / str(number))["model"])
     assert all(torch.equal(saved[0][name], saved[1][name]) for name in saved[0])
     # An update of Adam moves no parameter by more than the rate.
-    for name, tensor in parts[1].items():
+    for name, tensor in last(trained / "bwd")["model"].items():
         assert tensor.dtype != torch.float32 or float((saved[0][f"bwd.{name}"] - tensor).abs().max()) < 0.0011
     # A resumed training needs its starts no more.
     forget()
     gone = [*COMMON, *DUAL, "--max-update=2", "--fwd-from=gone.pt"]
     fairseq_train(monkeypatch, [str(trained / "data")], tmp_path / "1", *gone)
     assert last(tmp_path / "1")["optimizer_history"][-1]["num_updates"] == 2
+
+
+def test_starts_that_are_missing_or_of_another_model_are_refused(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(UserError, match=r"^--fwd-from: checkpoint 'gone\.pt' not found$"):
-        fairseq_train(monkeypatch, [str(trained / "data")], tmp_path / "new", *gone)
-    with pytest.raises(UserError, match=r"must translate b to a, but translates a to b$"):
-        join_checkpoints(starts[0], starts[0], tmp_path / "c.pt")
-
-
-def test_models_that_differ_are_not_joined(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    forget()
-    options = [*COMMON, *ALONE, "-s=b", "-t=a", "--decoder-layers=2", "--max-update=1", "--dropout=0.1"]
-    fairseq_train(monkeypatch, [str(trained / "data")], tmp_path / "bwd", *options)
-    path = tmp_path / "bwd" / "checkpoint_last.pt"
-    with pytest.raises(UserError, match=r"last\.pt: cfg\.model\.decoder_layers must be 3, as in .*, but is 2$"):
-        join_checkpoints(trained / "fwd" / "checkpoint_last.pt", path, tmp_path / "c.pt")
+        fairseq_train(monkeypatch, [str(trained / "data")], tmp_path, *COMMON, *DUAL, "--fwd-from=gone.pt")
     task = Namespace(source_dictionary=dictionary(17), target_dictionary=dictionary(17))
+    path = str(trained / "bwd" / "checkpoint_last.pt")
     with pytest.raises(UserError, match=r"^--bwd-from: .*: encoder\.embed_tokens\.weight must have the shape \(21, 16"):
-        DualModel.build_model(DualConfig(**{**SIZE, "bwd_from": str(path)}), task)
+        DualModel.build_model(DualConfig(**{**SIZE, "bwd_from": path}), task)
 
 
 @pytest.mark.parametrize("kind", ["deep_translation", "translation"])
