@@ -11,8 +11,6 @@ import numpy as np
 
 from deepnmt import console
 from deepnmt.checkpoints.data_fit import check_language_model
-from deepnmt.corpus.ngram import arpa
-from deepnmt.corpus.ngram.ngram_model import NATS
 from deepnmt.errors import UserError
 from deepnmt.reranking.model_scores import Kind, ModelFeature, Scorer
 from deepnmt.text.data_folder import check_data_folder, check_dictionaries, check_subset, check_texts, parts_of
@@ -62,6 +60,9 @@ def write_marginals(data: Path, output: Path, models: Sequence[Path], max_tokens
 
 def by_ngrams(path: Path, lines: Sequence[str]) -> list[float]:
     """Return log P of lines by the model of an ARPA file, in nats."""
+    from deepnmt.corpus.ngram import arpa  # here, since both import scipy
+    from deepnmt.corpus.ngram.ngram_model import NATS
+
     scores, lengths = arpa.read(path).log_probabilities(line.split() for line in lines)
     sums: list[float] = (NATS * np.add.reduceat(scores, np.cumsum(lengths) - lengths)).tolist()
     return sums

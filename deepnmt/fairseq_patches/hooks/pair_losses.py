@@ -15,8 +15,9 @@ from deepnmt.translation_task import DeepTranslationTask
 def restore_losses(stock: Any, self: Any, filename: str, *args: Any, **kwargs: Any) -> Any:
     """Give the task the losses in a checkpoint whose position in the data is taken. Raises `UserError` for others."""
     extra_state = stock(self, filename, *args, **kwargs)
-    cfg, state = self.cfg.checkpoint, (extra_state or {}).get(LOSSES)
-    goes_on = not cfg.reset_dataloader and filename != cfg.finetune_from_model
-    if state is not None and goes_on and isinstance(self.task, DeepTranslationTask):
-        self.task.losses = PairLosses.of(state, filename)
+    state = (extra_state or {}).get(LOSSES)
+    if state is not None and isinstance(self.task, DeepTranslationTask):
+        cfg = self.cfg.checkpoint
+        if not cfg.reset_dataloader and filename != cfg.finetune_from_model:
+            self.task.losses = PairLosses.of(state, filename)
     return extra_state

@@ -9,6 +9,7 @@ from typing import Any, Union
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 
 from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.dual import DualConfig
 from support.fake_cuda.runs import largest_difference, options_of, score_error, search, train, update_error
 
 LS = "label_smoothed_cross_entropy"
@@ -137,7 +138,8 @@ class Search:
 def cases() -> list[tuple[str, Union[Train, Search]]]:
     """All cases, in a fixed order."""
     found: list[tuple[str, Union[Train, Search]]] = []
-    for name in sorted(n for n, kind in MODEL_DATACLASS_REGISTRY.items() if issubclass(kind, DLCLTransformerConfig)):
+    kinds = {name: kind for name, kind in MODEL_DATACLASS_REGISTRY.items() if kind is not DualConfig}
+    for name in sorted(name for name, kind in kinds.items() if issubclass(kind, DLCLTransformerConfig)):
         whole = options_of(name)
         cut = {f"{stack}_layers": _shallow(whole, stack) for stack in ("encoder", "decoder")}
         # What differs between architectures shows in one update; each option by itself, in float32 too, is below.

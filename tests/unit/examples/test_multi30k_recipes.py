@@ -70,9 +70,9 @@ def test_a_recipe_trains(
     lengths: list[int] = []
     stock = RecutText.cut
 
-    def cut(self: RecutText, rate: float, seeds: tuple[int, ...]) -> None:
+    def cut(self: RecutText, seeds: tuple[int, ...]) -> None:
         before = int(self.lengths.sum())
-        stock(self, rate, seeds)
+        stock(self, seeds)
         lengths.append(int(self.lengths.sum()) - before)
 
     monkeypatch.setattr(RecutText, "cut", cut)

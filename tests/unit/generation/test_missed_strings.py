@@ -156,8 +156,8 @@ def test_refused(folder: Path, tmp_path: Path) -> None:
         ("data", [], ".*data exists, and was not made by deepnmt search-errors; remove it or choose another --out$"),
         ("new", ["--limit=0"], "--limit must be a number of seconds above 0, but is '0'"),
         ("new", ["--limit=soon"], "--limit must be a number of seconds above 0, but is 'soon'"),
-        ("new", ["--beams=0,5"], "--beams must be numbers from 1 to 256 with commas between them, but is '0,5'"),
-        ("new", ["--beams=a"], "--beams must be numbers from 1 to 256 with commas between them, but is 'a'"),
+        ("new", ["--beams=0,5"], "--beams must be whole numbers from 1 to 256 with commas between them, but is '0,5'"),
+        ("new", ["--beams=a"], "--beams must be whole numbers from 1 to 256 with commas between them, but is 'a'"),
     ):
         with pytest.raises(UserError, match=f"^{message}"):
             run(folder, out, *words)

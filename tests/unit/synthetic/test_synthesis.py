@@ -59,7 +59,7 @@ def test_refused(folders: dict[str, Path], tmp_path: Path, kind: str, language: 
 
 
 def test_a_model_must_be_named(folders: dict[str, Path], tmp_path: Path) -> None:
-    for models in (":", "a.pt:", ""):
+    for models in (":", "a.pt:"):
         command = ["back", models, str(folders["data"]), str(folders[TARGET])]
         fault = f"MODEL must be a checkpoint, or several with colons between them, but is '{models}'"
         refused(folders, tmp_path, command, fault)

@@ -69,9 +69,11 @@ def log_probs(net: Any, sources: list[list[int]], targets: list[list[int]]) -> l
 
 
 def matrices(graph: onnx.ModelProto) -> list[onnx.TensorProto]:
-    """The weights of a graph that are matrices."""
+    """The weights of a graph that are matrices. A single number before a norm would change nothing."""
     return [
-        each for each in graph.graph.initializer if len(each.dims) == 2 and each.data_type == onnx.TensorProto.FLOAT
+        each
+        for each in graph.graph.initializer
+        if len(each.dims) == 2 and max(each.dims) > 1 and each.data_type == onnx.TensorProto.FLOAT
     ]
 
 
@@ -145,6 +147,9 @@ REFUSED: dict[str, Any] = {
     "decoder_xformers_att_config": "{}",
     "base_layers": 1,
     "two_sided": True,
+    "decoder_lm_layers": 1,
+    "encoder_embedding_cutoffs": "8,16",
+    "fused_encoder": "masked.pt",
 }
 
 
