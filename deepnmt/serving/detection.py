@@ -35,10 +35,12 @@ class Detector:
             self._identifier.set_languages(list(self._names))
 
     def ranked(self, text: str) -> list[tuple[str, float]]:
-        """Return the languages and their probabilities, the most probable first."""
+        """Return the languages and their probabilities, the most probable first, equal ones in the server's order."""
         if len(self._names) < 2:
             return [(next(iter(self._names.values()), self.languages[0]), 1.0)]
-        return [(self._names[name], probability) for name, probability in self._identifier.rank(text[:LONGEST])]
+        found = [(self._names[name], probability) for name, probability in self._identifier.rank(text[:LONGEST])]
+        # Of short texts without features, such as "OK.", all languages are equally probable.
+        return sorted(found, key=lambda each: (-each[1], self.languages.index(each[0])))
 
 
 @cache
