@@ -296,14 +296,16 @@ def test_what_ends_while_its_sentences_are_encoded_is_not_translated(
             body = json.dumps({"q": [text, "b", "c"], "source": "de", "target": "en"}).encode()
             headers = {"content-type": "application/json"}
             first = asyncio.ensure_future(served.client.request("POST", "/translate", body, headers, left))
-            await until(encoding.is_set)
+            # The fault of a sentence that is too long may be told before the next one is encoded.
+            await until(lambda: encoding.is_set() or first.done())
             if end == "the client leaves":
                 left.set()
             assert (await first).status == {"the client leaves": 0, "the time is over": 504}.get(end, 400)
             goes_on.set()
             assert (await served.client.translate("d")).json()["translatedText"] == "d"
         # Nor is the last one encoded.
-        assert (texts, translator.engine.batches) == ([text, "b", "d"], [["d"]])
+        assert [each for each in texts if each != "b"] == [text, "d"]
+        assert translator.engine.batches == [["d"]]
 
     run(work())
 
