@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from deepnmt.engines import registry
 
 COMMAND = """
 import sys
@@ -48,3 +54,14 @@ def test_a_command_gets_them_when_it_asks_for_one() -> None:
 
 def test_other_programs_get_them_at_once() -> None:
     assert printed(OTHER) == ["False"]
+
+
+@pytest.mark.parametrize(("engine", "calls"), [("torch", 1), ("onnx", 0)])
+def test_the_torch_engine_alone_leaves_them_for_later(engine: str, calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[str] = []
+    monkeypatch.setattr(registry, "leave_rules_for_later", lambda: left.append("left"))
+    loaded = SimpleNamespace(load=lambda folder, threads: left.append("loaded"))
+    monkeypatch.setattr(registry, "engine_module", lambda name, part: loaded)
+    folder: Any = SimpleNamespace(engine=engine, has_torch_weights=lambda: False)
+    registry.load_engine(folder)
+    assert left == ["left"] * calls + ["loaded"], "before torch is imported"
