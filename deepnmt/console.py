@@ -5,6 +5,7 @@ that imports the package is not changed in any of these.
 """
 
 import argparse
+import atexit
 import io
 import math
 import os
@@ -227,6 +228,16 @@ def run(main: Callable[[], None], name: Optional[str] = None) -> None:
         sys.exit(2)
     finally:
         _runs = before
+        # The last to be registered is the first to be called: what is left to do at the exit may take a second.
+        atexit.unregister(end_at_once_on_signals)
+        atexit.register(end_at_once_on_signals)
+
+
+def end_at_once_on_signals() -> None:
+    """Let Ctrl-C and a kill end the process: in what Python does at its exit, an exception is but a traceback."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def is_command() -> bool:

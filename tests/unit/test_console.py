@@ -193,6 +193,17 @@ def test_a_reader_who_has_enough_ends_a_command_quietly(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGPIPE, "0\n1\n", "")
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_at_the_exit_prints_no_traceback(number: signal.Signals) -> None:
+    # torch removes its libraries in a finalizer, which is called at the exit.
+    code = (
+        "import signal, weakref; from deepnmt.console import run\n"
+        f"run(lambda: weakref.finalize(run, signal.raise_signal, signal.{number.name}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (-number, "")
+
+
 def test_scripts_find_the_package_where_it_is_not_installed(tmp_path: Path) -> None:
     """DEEPNMT_PYTHON_BIN may name a Python that does not know the package: here one without its site packages."""
     (tmp_path / "python3").write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
