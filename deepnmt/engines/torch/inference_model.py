@@ -72,7 +72,7 @@ class InferenceModel(nn.Module):
             self.encoder = Encoder(InferenceOptions(options), sizes[0])
             self.decoder = Decoder(InferenceOptions(options), sizes[1])
             self.load_state_dict({name: each for name, each in tensors.items() if not is_buffer(name)}, assign=True)
-        except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        except Exception as error:  # of many kinds, since the options may be anything
             reason = " ".join(str(error).split())[:300]
             raise UserError(f"'architecture' must describe the tensors of the model, but does not: {reason}") from error
         self.float().eval().requires_grad_(requires_grad=False)
