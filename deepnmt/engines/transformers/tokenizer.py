@@ -79,8 +79,10 @@ class DeepTranslationTokenizer(PreTrainedTokenizer):  # type: ignore[misc]
         return self.pipeline.decode(" ".join(token for token in tokens if token not in STRUCTURAL))
 
     def save_vocabulary(self, save_directory: str, filename_prefix: str | None = None) -> tuple[str, ...]:
-        """Copy the files of the text steps, and return their paths."""
-        settings = self.folder.text
+        """Copy the files of the text steps, unless they are there, and return their paths."""
+        settings, place = self.folder.text, Path(save_directory)
         dictionaries = (self.folder.dictionary(language).name for language in settings.languages)
         names = dict.fromkeys((RECORD, *text_files(settings), *dictionaries))
-        return tuple(shutil.copyfile(self.folder.path / name, Path(save_directory) / name).as_posix() for name in names)
+        for name in names if place.resolve() != self.folder.path.resolve() else ():
+            shutil.copyfile(self.folder.path / name, place / name)
+        return tuple((place / name).as_posix() for name in names)
