@@ -173,7 +173,12 @@ def test_a_record_of_another_model_is_refused(data: Path, tmp_path: Path) -> Non
         ({"encoder_layers": 5}, r"encoder\.layers\.3"),
         ({"encoder_norm": "sideways"}, "sideways"),
         ({"encoder_embed_dim": "wide"}, "wide"),
-        ({"encoder_attention_heads": 0}, "zero"),
+        ({"encoder_attention_heads": 0}, "encoder-attention-heads must be at least 1"),
+        ({"encoder_attention_heads": 3}, "16 channels cannot be divided among 3 heads"),
+        ({"decoder_attention_heads": -2}, "decoder-attention-heads must be at least 1"),
+        ({"max_target_positions": 1.5}, "float"),
+        ({"max_source_positions": 0}, "max-source-positions must be from 1"),
+        ({"dlcl_window": -1}, "dlcl-window must be at least 0"),
         ({"encoder_groups": "0,9"}, "9"),
     ):
         options = {**record["architecture"]["models"][0], **change}
