@@ -181,6 +181,9 @@ def test_labels_and_text_of_the_target(data: Path, dlcl: tuple[Path, Path], tmp_
         transformers.AutoTokenizer.from_pretrained(tmp_path)("Der Hund")["input_ids"]
         == tokenizer("Der Hund")["input_ids"]
     )
+    # Numbers of no type, such as labels that do not count.
+    assert tokenizer.decode([-100, 10**6, 4], skip_special_tokens=False).split()[:2] == ["<unk>", "<unk>"]
+    assert tokenizer.convert_ids_to_tokens([-1, 4]) == ["<unk>", types[4]]
     # Where its files are already, they stay.
     before = (tmp_path / "model.json").read_bytes()
     transformers.AutoTokenizer.from_pretrained(tmp_path).save_pretrained(tmp_path)
