@@ -85,7 +85,6 @@ def check_training(cfg: Any) -> None:
     asked = sys.argv[1:] == accepted or launched.is_led()
     faults = [*_missing(cfg), *(() if asked else _option_faults(cfg, model)), *_bleu_faults(cfg.task)]
     faults += [*transformer_faults(cfg), *start_faults(cfg)]
-    faults += transformer_faults(cfg)
     if model is not None and model.fused_encoder is not None and not Path(model.fused_encoder).is_file():
         faults.append(f"--fused-encoder: no such checkpoint '{model.fused_encoder}'")
     if model is not None:

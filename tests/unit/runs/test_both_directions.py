@@ -20,6 +20,7 @@ from deepnmt.errors import UserError
 from deepnmt.jobs.child_steps import module
 from deepnmt.preparation.both_ways import BothWays
 from deepnmt.runs import both_directions, supervision, training
+from deepnmt.runs.place import Place
 from deepnmt.runs.supervision import next_step
 
 RECIPE = """arch: dlcl_transformer
@@ -120,6 +121,20 @@ def test_all_faults_of_both_trainings_come_first(data: Path, recipes: list[Path]
     with pytest.raises(UserError, match=r"^--restore-file cannot be combined with --both-directions$"):
         both_directions.begin(plain, plain, str(data), tmp_path / "save", ["--restore-file=a.pt"])
     assert not (tmp_path / "save").exists()
+
+
+def test_a_model_of_another_size_is_refused_first(data: Path, recipes: list[Path], tmp_path: Path) -> None:
+    """fairseq would refuse its parameters after the training of the model of both directions."""
+    one, first = recipes
+    first.write_text(first.read_text("utf-8").replace("encoder-layers: 1", "encoder-layers: 2"), encoding="utf-8")
+    message = r"^--both-recipe must have a model of RECIPE's size, but differs in --encoder-layers$"
+    with pytest.raises(UserError, match=message):
+        both_directions.begin(one, first, str(data), tmp_path / "save", [])
+    assert not (tmp_path / "save").exists()
+    # A size of the command line is of both; dropout is no size, and shared layers have tensors of their own.
+    given = ["--encoder-layers", "3"]
+    first.write_text(f"{first.read_text('utf-8')}dropout: 0.3\nencoder-share-layers: 0,0,0\n", encoding="utf-8")
+    both_directions.check([one, first], given, Place())
 
 
 def test_a_training_without_it_is_not_resumed(data: Path, recipes: list[Path], tmp_path: Path) -> None:
