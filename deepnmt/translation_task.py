@@ -27,11 +27,12 @@ from omegaconf import II
 from torch import Tensor
 
 from deepnmt.criterions.loss_watch import gathered, watched
+from deepnmt.criterions.weighted_losses import weighted
 from deepnmt.data.companions import TARGET, with_companions
 from deepnmt.data.curriculum import CompetentPairs
 from deepnmt.data.dynamic_sampling import LOSSES, PairLosses
 from deepnmt.data.training_text import TrainingTextOptions, cut_anew, in_order, losses_of, ranks_of
-from deepnmt.data.weighted_pairs import requested_weights
+from deepnmt.data.weighted_pairs import WEIGHTS, requested_weights
 from deepnmt.errors import UserError
 from deepnmt.options.option_table import MATMUL_HELP, MATMUL_PRECISIONS, TRAINING, described, range_faults
 from deepnmt.recipe.order_rules import NAMES, order_faults
@@ -124,7 +125,9 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         ignore_grad: bool = False,
         **more: Any,
     ) -> Any:
-        """Train on one batch, with a penalty on the weights and a record of the pairs' losses where requested."""
+        """Train on one batch, with weights of pairs, a penalty on matrices and a record of losses where requested."""
+        if WEIGHTS in sample:
+            criterion = weighted(criterion)
         if self.cfg.l1 or self.cfg.l2:
             criterion = penalised(criterion, self.cfg.l1, self.cfg.l2)
         step = partial(super().train_step, sample, model, criterion, optimizer, update_num, ignore_grad, **more)

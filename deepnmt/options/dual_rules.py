@@ -63,8 +63,6 @@ def dual_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
             yield dashed(name), f"cannot be combined with arch {ARCH}"
     if values.get("sample_share") not in (None, 1):
         yield "sample-share", f"cannot be combined with arch {ARCH}"
-    if values.get("ddp_backend") == "fully_sharded":
-        yield "ddp-backend", f"must not be fully_sharded with arch {ARCH}, but is"
     if values.get("marginals"):
         # They are of one cut of the text, and of each pair once.
         for name in CUTS:

@@ -267,7 +267,6 @@ def test_options_that_two_directions_exclude_are_refused() -> None:
             {"arch": "x", "criterion": "x", "task": "deep_dual"},
             ("arch", "must be dlcl_dual with task deep_dual, but is x"),
         ),
-        ({"ddp_backend": "fully_sharded"}, ("ddp-backend", "must not be fully_sharded with arch dlcl_dual, but is")),
         (
             {"freeze_embeddings": "source"},
             ("freeze-embeddings", "must be none or both with arch dlcl_dual, but is source"),

@@ -14,7 +14,6 @@ from support.trainings import binarised_text
 from torch import Tensor
 
 from deepnmt.checkpoints.file import read
-from deepnmt.recipe.order_rules import order_faults
 from deepnmt.training.weight_penalty import penalised, penalty
 
 L1, L2 = 0.03, 0.007
@@ -69,14 +68,6 @@ def test_half_precision_and_frozen_matrices() -> None:
     assert float(penalty(model, 0.0, 1.0)) == pytest.approx(360_000)
     model.weight.requires_grad_(False)
     assert float(penalty(model, 1.0, 1.0)) == 0
-
-
-def test_flattened_matrices_are_refused() -> None:
-    sharded = {"ddp_backend": "fully_sharded", "l1": 0.1, "l2": 0.2}
-    rest = "cannot be combined with --ddp-backend fully_sharded"
-    assert list(order_faults(sharded)) == [("l1", rest), ("l2", rest)]
-    assert not list(order_faults({**sharded, "l1": 0.0, "l2": 0.0}))
-    assert not list(order_faults({**sharded, "ddp_backend": "legacy_ddp"}))
 
 
 def test_norms_fall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
