@@ -33,7 +33,7 @@ def whole(line: str, language: str) -> str:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(lines=LINES)
 def test_runs_are_cut_as_in_their_lines(language: str, lines: list[str]) -> None:
     runs = MarkedRuns(language)
