@@ -55,6 +55,8 @@ def parser() -> Parser:
           "char for other languages without spaces)")  # fmt: skip
     texts("--lowercase", action="store_true", help="ignore case, by the rules of the language")
     texts("--pretokenized", action="store_true", help="score tokenised BLEU alone: the texts are tokens")
+    parser.needs("--comet-python", "--comet")
+    parser.needs("--source", "--comet")
     return parser
 
 
@@ -93,8 +95,6 @@ def check_options(given: Namespace) -> None:
     for name, what in needed.items():
         if given.comet and not getattr(given, name):
             raise UserError(f"--comet needs {option(name)}, {what}")
-        if getattr(given, name) and not given.comet:
-            raise UserError(f"{option(name)} needs --comet")
     if given.comet and given.pretokenized:
         raise UserError("--comet cannot be combined with --pretokenized")
     if given.comet:

@@ -45,10 +45,10 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # typ
         """
         reason = obstacle(model)
         # No other loss supports weights and teachers: with them the kernel uses its own reference.
-        alone = WEIGHTS in sample or self.has_teachers(model)
+        alone = (WEIGHTS in sample and reduce) or self.has_teachers(model)
         taken = reason is None if alone else may_take("fused loss", reason)
         if not taken or not reduce:
-            if WEIGHTS in sample:
+            if WEIGHTS in sample and reduce:
                 raise UserError(f"--pair-weights cannot be used with this model: {reason}")
             result: tuple[Any, int, dict[str, Any]] = super().forward(model, sample, reduce)
             return result

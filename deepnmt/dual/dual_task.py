@@ -23,7 +23,7 @@ from deepnmt.errors import UserError
 from deepnmt.limits import BEAM
 from deepnmt.model.dual import BWD, FWD
 from deepnmt.options.dual_rules import TASK
-from deepnmt.options.option_table import described
+from deepnmt.options.option_table import described, option
 from deepnmt.search import fusion
 from deepnmt.text.dictionary import other_types
 from deepnmt.translation_task import DeepTranslationConfig, DeepTranslationTask
@@ -74,22 +74,24 @@ class DeepDualTask(DeepTranslationTask):
         if self.cfg.lambda_dual and not self.language_models:
             text = self.datasets[split][0][MONO]
             self.language_models = {side: self._language_model(side) for side in text}
+            for side, name in LANGUAGE_MODELS.items():
+                if getattr(self.cfg, name) and side not in text:
+                    raise UserError(f"{option(name)} needs --mono with text of the {side}")
 
     def _language_model(self, side: str) -> Any:
         """Return the model of the translations' language for text of a side; None where it has no share."""
         name, dictionary = LANGUAGE_MODELS[side], self.tgt_dict if side == SOURCE else self.src_dict
         path = getattr(self.cfg, name)
-        option = f"--{name.replace('_', '-')}"
         if not self.cfg.dual_lm_share:
             return None
         if not path:
-            raise UserError(f"{option} must be given with --lambda-dual and text of the {side}, but is not")
+            raise UserError(f"{option(name)} must be given with --lambda-dual and text of the {side}, but is not")
         # It moves to the device of its first batch.
         model = fusion.load_language_model(path, self.cfg.data, torch.empty(0))
         if not isinstance(model, FairseqLanguageModel):
-            raise UserError(f"{option}: must be a language model, but is a {type(model).__name__}")
+            raise UserError(f"{option(name)}: must be a language model, but is a {type(model).__name__}")
         if fault := other_types(dictionary.symbols, model.decoder.dictionary.symbols):
-            raise UserError(f"{option}: must be of the dictionary of DATA, {fault}")
+            raise UserError(f"{option(name)}: must be of the dictionary of DATA, {fault}")
         return model
 
     def train_step(
@@ -141,7 +143,7 @@ def range_faults(cfg: Any) -> Iterator[str]:
     """Yield the options of the task that are out of range."""
     for name in ("lambda_otf", "lambda_dual"):
         if not 0 <= getattr(cfg, name) < math.inf:
-            yield f"--{name.replace('_', '-')} must be a finite number of at least 0, but is {getattr(cfg, name)}"
+            yield f"{option(name)} must be a finite number of at least 0, but is {getattr(cfg, name)}"
     if not 2 <= cfg.dual_samples <= BEAM:
         yield f"--dual-samples must be from 2 to {BEAM}, but is {cfg.dual_samples}"
     if not 0 <= cfg.dual_lm_share <= 1:

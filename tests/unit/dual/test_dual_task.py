@@ -142,6 +142,9 @@ def test_language_models_are_checked_before_the_first_update(folders: dict[str, 
         task(folders, SOURCE, lambda_dual=0.1, source_lm="x").load_dataset("train", combine=True)
     with pytest.raises(UserError, match=r"^--mono must be given with --task deep_dual, but is not$"):
         task(folders, lambda_otf=1.0).load_dataset("train", combine=True)
+    both = {"source_lm": str(folders["lm"]), "target_lm": str(folders["lm"])}
+    with pytest.raises(UserError, match=r"^--target-lm needs --mono with text of the source$"):
+        task(folders, TARGET, lambda_dual=0.1, **both).load_dataset("train", combine=True)
     dictionary = Dictionary.load(str(folders["data"] / f"dict.{TARGET}.txt"))
     dictionary.symbols[7], dictionary.symbols[8] = dictionary.symbols[8], dictionary.symbols[7]
     other = save_language_model(tmp_path, dictionary)
@@ -173,6 +176,11 @@ def test_options_without_effect_are_refused() -> None:
         fault = (name.replace("_", "-"), "needs lambda-dual, but it is 0")
         assert list(rule_faults({**dual, name: value}, {})) == [fault]
         assert not list(rule_faults({**dual, name: value, "lambda_dual": 0.1}, {}))
+    no_share = {**dual, "lambda_dual": 0.1, "dual_lm_share": 0.0, "source_lm": "l"}
+    assert list(rule_faults(no_share, {})) == [("source-lm", "needs dual-lm-share, but it is 0")]
+    assert list(rule_faults({**dual, "dual_weight": 0.0, "marginals": "m"}, {})) == [
+        ("marginals", "needs dual-weight, but it is 0")
+    ]
     plain = {"arch": "x", "criterion": "x", "task": "deep_translation", "mono": "m"}
     must = "must be label_smoothed_cross_entropy_lm, with an lm-loss-weight above 0, to read mono"
     assert list(rule_faults(plain, {})) == [("criterion", must)]
