@@ -9,7 +9,6 @@ The model of both directions has no tags: the language of the source tells which
 python -m deepnmt.runs.both_directions RECIPE FIRST DATA SAVE [options of fairseq-train]
 """
 
-import dataclasses
 import math
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,15 +21,14 @@ from deepnmt.runs import training
 import torch
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 
+from deepnmt.checkpoints.trained_model import computing_options
 from deepnmt.console import program
 from deepnmt.errors import UserError
 from deepnmt.jobs.child_steps import module, run_process
 from deepnmt.jobs.data_job import DataJob
 from deepnmt.jobs.job import locked
 from deepnmt.model.config import DLCLTransformerConfig
-from deepnmt.model.memory import least_parameters
-from deepnmt.model.stack import STACKS
-from deepnmt.options.option_table import OPTIONS, Row, option
+from deepnmt.options.option_table import option
 from deepnmt.preparation.both_ways import BothWays
 from deepnmt.recipe.arguments import training_arguments
 from deepnmt.recipe.parser import parse, training_parser
@@ -40,7 +38,9 @@ from deepnmt.runs.supervision import BOTH, LAST
 OPTION = "--both-directions"
 # They belong to DATA's pairs, or to one of the two trainings; fairseq names checkpoints otherwise with the last.
 REFUSED = ("--pair-weights", "--restore-file", "--checkpoint-suffix")
-SHARED = tuple(f"{stack}_share_layers" for stack in STACKS)
+# Of the model's options: sublayers are skipped in training alone, and positions may be more.
+MAY_DIFFER = ("encoder_skip", "decoder_skip", "skip_schedule", "skip_scale")
+MAY_DIFFER += ("max_source_positions", "max_target_positions")
 
 
 def check(recipes: Sequence[Path], options: Sequence[str], place: Place) -> None:
@@ -57,25 +57,26 @@ def check(recipes: Sequence[Path], options: Sequence[str], place: Place) -> None
             names = {word.partition("=")[0] for word in words[recipe]}
             faults += [f"{name} cannot be combined with {OPTION}" for name in REFUSED if name in names]
     if len(words) > 1 and not faults:
-        faults += _size_faults(*words.values())
+        faults += _model_faults(*words.values())
     if faults:
         raise UserError(*dict.fromkeys(faults))
 
 
-def _size_faults(*trainings: Sequence[str]) -> Iterator[str]:
-    """Yield that a model cannot begin with the other one's parameters; fairseq would find out after its training."""
+def _model_faults(*trainings: Sequence[str]) -> Iterator[str]:
+    """Yield that a model cannot begin with the other one's parameters, or would compute something else from them.
+
+    fairseq would find out after the other one's training, or not at all.
+    """
     models = []
     for words in trainings:
         parsed = parse(training_parser(), words)
         kind = MODEL_DATACLASS_REGISTRY.get(parsed.arch)
         if not (isinstance(kind, type) and issubclass(kind, DLCLTransformerConfig)):
             return
-        # A checkpoint has the tensors of each place.
-        models.append(dataclasses.replace(kind.from_options(parsed), **dict.fromkeys(SHARED, "none")))
-    if len({least_parameters(model, (0, 0)) for model in models}) > 1:
-        one, other = map(vars, models)
-        names = [option(name) for name in one if one[name] != other[name] and OPTIONS.get(name, Row("")).inference]
-        yield f"--both-recipe must have a model of RECIPE's size, but differs in {', '.join(names)}"
+        models.append(computing_options(kind.from_options(parsed)))
+    one, other = models
+    if names := [option(name) for name in one if one[name] != other[name] and name not in MAY_DIFFER]:
+        yield f"--both-recipe must have RECIPE's model, but differs in {', '.join(names)}"
 
 
 def begin(recipe: Path, first: Path, data: str, save: Path, options: Sequence[str]) -> None:

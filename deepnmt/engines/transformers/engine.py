@@ -151,7 +151,7 @@ def generation(settings: SearchSettings, longest: int, beams: int | None = None)
 def longest_target(folder: ModelFolder) -> int:
     """Return the number of subwords in the longest translation of a folder's model. Raises `UserError` without it."""
     name = "max_target_positions"
-    options = next(iter(folder.architecture.get("models", ())), {})
+    options: dict[str, Any] = next(iter(folder.architecture.get("models", ())), {})
     check_kinds(folder.path / RECORD, options, {name: int}, "architecture.models.0.")
     # The end symbol takes a position.
     return int(options[name]) - 1

@@ -123,18 +123,24 @@ def test_all_faults_of_both_trainings_come_first(data: Path, recipes: list[Path]
     assert not (tmp_path / "save").exists()
 
 
-def test_a_model_of_another_size_is_refused_first(data: Path, recipes: list[Path], tmp_path: Path) -> None:
-    """fairseq would refuse its parameters after the training of the model of both directions."""
+def test_another_model_is_refused_first(data: Path, recipes: list[Path], tmp_path: Path) -> None:
+    """fairseq would refuse other sizes after the first training, and take the parameters for another function."""
     one, first = recipes
-    first.write_text(first.read_text("utf-8").replace("encoder-layers: 1", "encoder-layers: 2"), encoding="utf-8")
-    message = r"^--both-recipe must have a model of RECIPE's size, but differs in --encoder-layers$"
-    with pytest.raises(UserError, match=message):
-        both_directions.begin(one, first, str(data), tmp_path / "save", [])
-    assert not (tmp_path / "save").exists()
-    # A size of the command line is of both; dropout is no size, and shared layers have tensors of their own.
-    given = ["--encoder-layers", "3"]
-    first.write_text(f"{first.read_text('utf-8')}dropout: 0.3\nencoder-share-layers: 0,0,0\n", encoding="utf-8")
-    both_directions.check([one, first], given, Place())
+    text = first.read_text("utf-8")
+    for change, names in (
+        (("encoder-layers: 1", "encoder-layers: 2"), "--encoder-layers"),
+        (("attention-heads: 2", "attention-heads: 4"), "--encoder-attention-heads, --decoder-attention-heads"),
+        (("optimizer:", "activation-fn: gelu\noptimizer:"), "--activation-fn"),
+    ):
+        first.write_text(text.replace(*change), encoding="utf-8")
+        with pytest.raises(UserError, match=f"^--both-recipe must have RECIPE's model, but differs in {names}$"):
+            both_directions.begin(one, first, str(data), tmp_path / "save", [])
+        assert not (tmp_path / "save").exists()
+    # What belongs to a training alone may differ.
+    first.write_text(f"{text}dropout: 0.3\nencoder-skip: 0.2\nmax-source-positions: 99\n", encoding="utf-8")
+    both_directions.check([one, first], [], Place())
+    root = Path(cli.__file__).parents[2] / "configs" / "multi30k"
+    both_directions.check([root / "both_r_drop.yaml", root / "both.yaml"], [], Place())
 
 
 def test_a_training_without_it_is_not_resumed(data: Path, recipes: list[Path], tmp_path: Path) -> None:
