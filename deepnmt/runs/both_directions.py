@@ -28,6 +28,7 @@ from deepnmt.jobs.child_steps import module, run_process
 from deepnmt.jobs.data_job import DataJob
 from deepnmt.jobs.job import locked
 from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.stack import STACKS
 from deepnmt.options.option_table import option
 from deepnmt.preparation.both_ways import BothWays
 from deepnmt.recipe.arguments import training_arguments
@@ -39,8 +40,8 @@ OPTION = "--both-directions"
 # They belong to DATA's pairs, or to one of the two trainings; fairseq names checkpoints otherwise with the last.
 REFUSED = ("--pair-weights", "--restore-file", "--checkpoint-suffix")
 # Of the model's options: sublayers are skipped in training alone, and positions may be more.
-MAY_DIFFER = ("encoder_skip", "decoder_skip", "skip_schedule", "skip_scale")
-MAY_DIFFER += ("max_source_positions", "max_target_positions")
+MAY_DIFFER = [f"{stack}_skip" for stack in STACKS] + [f"max_{side}_positions" for side in ("source", "target")]
+MAY_DIFFER += ["skip_schedule", "skip_scale"]
 
 
 def check(recipes: Sequence[Path], options: Sequence[str], place: Place) -> None:
