@@ -54,6 +54,7 @@ class ConsistencyCriterion(FusedLabelSmoothedCrossEntropy):
 
     coefficients: Coefficients
     shown: Pair
+    takes_weights = False
 
     def __init__(self, task: Any, cfg: Any) -> None:
         super().__init__(task, cfg.sentence_avg, cfg.label_smoothing, cfg.ignore_prefix_size, cfg.report_accuracy)

@@ -35,6 +35,8 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # typ
     `nll_loss` of the log belongs to the text without weights.
     """
 
+    takes_weights = True  # of pairs, while its features are projected here
+
     def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True) -> tuple[Any, int, dict[str, Any]]:
         """Return loss, sample size and log of a batch, as in fairseq's criterions; see `result`.
 

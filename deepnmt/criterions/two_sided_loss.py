@@ -40,6 +40,8 @@ class TwoSided(FusedLabelSmoothedCrossEntropy):
         UserError: the weight is not from 0 to 1, or a prefix is to be ignored, which ends the backward decoder's target
     """  # fmt: skip
 
+    takes_weights = False
+
     def __init__(self, task: Any, cfg: TwoSidedConfig) -> None:
         super().__init__(task, cfg.sentence_avg, cfg.label_smoothing, cfg.ignore_prefix_size, cfg.report_accuracy)
         faults = []

@@ -1,6 +1,6 @@
 """`--pair-weights` and `--set-weights` in the loss of an update (55), beside each criterion that knows its positions.
 
-The fused loss, with or without teachers, takes the weights itself. Other losses are computed position by position.
+Criterions that take weights multiply by them in blocks of positions. Others give the loss of each position.
 
 Shapes: B pairs, T target positions.
 """
@@ -10,8 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from deepnmt.criterions.consistency import ConsistencyCriterion
-from deepnmt.criterions.fused import FusedLabelSmoothedCrossEntropy, obstacle
+from deepnmt.criterions.fused import obstacle
 from deepnmt.data.weighted_pairs import PAIRS, TOKENS, WEIGHTS
 
 # Loss, sample size and log of a batch.
@@ -22,9 +21,7 @@ def weighted(criterion: Any) -> Callable[[Any, dict[str, Any]], Result]:
     """Return a criterion whose loss and sample size have the weights of a batch's pairs."""
 
     def with_weights(model: Any, sample: dict[str, Any]) -> Result:
-        fused = isinstance(criterion, FusedLabelSmoothedCrossEntropy)
-        by_itself = fused and not isinstance(criterion, ConsistencyCriterion)
-        if by_itself and (criterion.has_teachers(model) or obstacle(model) is None):
+        if getattr(criterion, "takes_weights", False) and obstacle(model) is None:
             result: Result = criterion(model, sample)
             return result
         losses, _, log = criterion(model, sample, reduce=False)  # B T, or B T x 1

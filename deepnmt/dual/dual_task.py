@@ -135,7 +135,8 @@ class DeepDualTask(DeepTranslationTask):
             number = self.cfg.dual_samples if sampling else 1
             # A sample may be empty: leaving these out would change the probabilities of the others.
             options = Namespace(beam=number, nbest=number, sampling=sampling, min_len=0 if sampling else 1, **LONGEST)
-            known[direction, sampling] = task.build_generator([getattr(model, direction)], options)
+            more = {"draws": sampling}
+            known[direction, sampling] = task.build_generator([getattr(model, direction)], options, None, more)
         return known[direction, sampling]
 
 

@@ -39,6 +39,8 @@ def generator_obstacle(generator: SequenceGenerator) -> Optional[str]:
     """Return the option of a generator that the search does not support, or None."""
     # fairseq's search for --match-source-len has no other use.
     plain = search.LengthConstrainedBeamSearch if generator.match_source_len else search.BeamSearch
+    if getattr(generator, "draws", False):
+        plain = search.Sampling
     if type(generator.search) is not plain:
         return f"{type(generator.search).__name__} is not plain beam search"
     return None if generator.lm_model is None else language_model_obstacle(generator.lm_model)

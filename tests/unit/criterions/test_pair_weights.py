@@ -18,6 +18,7 @@ from torch import Tensor
 from deepnmt.criterions.fused import FusedConfig, FusedLabelSmoothedCrossEntropy
 from deepnmt.criterions.r_drop import RDrop, RDropConfig
 from deepnmt.criterions.simcut import SimCutConfig
+from deepnmt.criterions.two_sided_loss import TwoSidedConfig
 from deepnmt.criterions.weighted_losses import weighted
 from deepnmt.data.weighted_pairs import WeightedPairs, read_weights
 from deepnmt.errors import UserError
@@ -149,7 +150,8 @@ def test_a_model_whose_features_cannot_be_projected_is_refused() -> None:
 
 NAMES = {"cross_entropy": CrossEntropyCriterionConfig, "label_smoothed_cross_entropy": FusedConfig}
 NAMES |= {f"label_smoothed_cross_entropy_{name}": kind
-          for name, kind in (("fused", FusedConfig), ("r_drop", RDropConfig), ("simcut", SimCutConfig))}  # fmt: skip
+          for name, kind in (("fused", FusedConfig), ("r_drop", RDropConfig), ("simcut", SimCutConfig),
+                             ("two_sided", TwoSidedConfig))}  # fmt: skip
 
 
 @pytest.mark.parametrize("sentence_avg", [False, True])
@@ -157,7 +159,7 @@ NAMES |= {f"label_smoothed_cross_entropy_{name}": kind
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_other_losses_are_weighted_means_too(name: str, sentence_avg: bool, wrapped: bool) -> None:
     """Without dropout, pairs do not depend on their batch; R-Drop and SimCut have both passes' losses."""
-    model, weights = build(dropout=0.0).train(), [0.5, 2.0, 1.25]
+    model, weights = build(two_sided=name.endswith("two_sided")).train(), [0.5, 2.0, 1.25]
     # An obstacle to the fused loss.
     model.find_unused_parameters = wrapped
     more: dict[str, Any] = {} if name == "cross_entropy" else {"label_smoothing": 0.1}
@@ -262,7 +264,7 @@ def test_folders_in_turn_and_other_criterions_are_refused(data: Path, tmp_path: 
     with pytest.raises(UserError, match=r"^--pair-weights needs a single data folder, but DATA names several$"):
         made.load_dataset("train", combine=True)
     other = [f"--pair-weights={path}", "--criterion=label_smoothed_cross_entropy_mrt", "--max-update=1"]
-    message = r"^--criterion must be one of cross_entropy, .*simcut with --pair-weights, but is label_smoothed_cross_en"
+    message = r"^--criterion must be one of cross_entropy, .*_sided with --pair-weights, but is label_smoothed_cross_en"
     with pytest.MonkeyPatch.context() as monkeypatch, pytest.raises(UserError, match=message):
         train_until(monkeypatch, [str(data), "--task=deep_translation", "--max-tokens=60"], tmp_path / "save", *other)
 
