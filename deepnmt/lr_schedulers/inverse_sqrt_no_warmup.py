@@ -48,12 +48,15 @@ class InverseSqrtNoWarmup(FairseqLRScheduler):  # type: ignore[misc]
             raise UserError(*faults)
         self.peak = cfg.lr[0]
         self.decay_period = cfg.decay_period
+        # Read once: it is a reference, which takes longer to follow than the rate to compute.
+        self.cooldown = cfg.cooldown_updates
+        self.end = cfg.max_update if self.cooldown else 0
         self.step_update(0)
 
     def step_update(self, num_updates: int) -> float:
         """Set the rate of the update after `num_updates` updates, and return it."""
         rate = decayed(self.peak, self.decay_period, num_updates)
-        if self.cfg.cooldown_updates:
-            rate = cooled(rate, num_updates, self.cfg.max_update, self.cfg.cooldown_updates)
+        if self.cooldown:
+            rate = cooled(rate, num_updates, self.end, self.cooldown)
         self.optimizer.set_lr(rate)
         return rate

@@ -80,6 +80,9 @@ class InverseSqrtReset(FairseqLRScheduler):  # type: ignore[misc]
         self.warmup_init_lr = max(0.0, cfg.warmup_init_lr)
         self.decay_period = cfg.decay_period or cfg.warmup_updates
         self.planned = _update_numbers(cfg.reset_updates)
+        # Read once: it is a reference, which takes longer to follow than the rate to compute.
+        self.cooldown = cfg.cooldown_updates
+        self.end = cfg.max_update if self.cooldown else 0
         self.seen: list[int] = []
         self.num_updates = 0
         self.step_update(0)
@@ -97,8 +100,8 @@ class InverseSqrtReset(FairseqLRScheduler):  # type: ignore[misc]
         """Set the rate of the update after `num_updates` updates, and return it."""
         self.num_updates = num_updates
         rate = self.rate(num_updates)
-        if self.cfg.cooldown_updates:
-            rate = cooled(rate, num_updates, self.cfg.max_update, self.cfg.cooldown_updates)
+        if self.cooldown:
+            rate = cooled(rate, num_updates, self.end, self.cooldown)
         self.optimizer.set_lr(rate)
         return rate
 

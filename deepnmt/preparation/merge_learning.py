@@ -10,7 +10,7 @@ last cell of a symbol have its length. Words stand between cells with the symbol
 
 import heapq
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,18 +28,21 @@ PART = 20
 LAST_CHARACTER = 0x10FFFF
 Numbers = NDArray[np.integer[Any]]
 Pairs = Iterator[tuple[int, int, Numbers]]
+Cut = Callable[[Numbers, list[str]], object]
 
 
-def learn_pairs(words: Sequence[tuple[str, Numbers]], merges: int) -> Iterator[tuple[str, str]]:
+def learn_pairs(words: Sequence[tuple[str, Numbers]], merges: int, cut: Cut | None = None) -> Iterator[tuple[str, str]]:
     """Yield the merges in their order.
 
     Args:
         words: texts of distinct words, each word ended by a line feed, and the counts of these
         merges: maximum number of merges
+        cut: told at the end how the words are cut, unless subword-nmt cuts them. It gets the numbers of their symbols,
+            with 0 after each word, and the texts of the symbols.
     """
     if any(END_OF_WORD in text for text, _ in words):
         return _by_subword_nmt(words, merges)
-    return MergeLearner(words).learn(merges)
+    return MergeLearner(words).learn(merges, cut)
 
 
 def _by_subword_nmt(words: Sequence[tuple[str, Numbers]], merges: int) -> Iterator[tuple[str, str]]:
@@ -72,18 +75,24 @@ class MergeLearner:
         self.places: dict[int, list[Numbers]] = {}
         self.heap: list[tuple[int, str, str, int]] = []
 
-    def learn(self, merges: int) -> Iterator[tuple[str, str]]:
-        """Yield the merges in their order, up to a number."""
+    def learn(self, merges: int, cut: Cut | None = None) -> Iterator[tuple[str, str]]:
+        """Yield the merges in their order, up to a number; see `learn_pairs`."""
         for _ in range(merges):
             best = self._best()
             if self.counts.get(best, 0) < max(self.threshold, LEAST):
                 self._count()
                 best = self._best()
                 if self.counts.get(best, 0) < LEAST:
-                    return
+                    break
             first, second = divmod(best, BASE)
             yield self.texts[first], self.texts[second]
             self._merge(best, first, second)
+        if cut:
+            # A merge is made wherever it can be before the next one: so are words cut by the codes.
+            symbols, texts = self.symbols[self.symbols != INSIDE][1:], self.texts
+            # Others need the memory.
+            vars(self).clear()
+            cut(symbols, texts)
 
     def _count(self) -> None:
         """Count all pairs, and set the threshold below which they are forgotten."""

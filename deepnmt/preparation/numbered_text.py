@@ -91,7 +91,7 @@ def _numbered(item: tuple[Path, Block]) -> tuple[Path, str, Numbers, NDArray[np.
     """Return the text, and a block's distinct words, each ended by a line feed, numbers, their counts, and bytes."""
     text, (first, (block,)) = item
     # A control character, which no text in tokens has.
-    tokens = "".join([f"{line} \0 " for line in lines_of(block, str(text), first)]).split()
+    tokens = " \0 ".join([*lines_of(block, str(text), first), ""]).split()
     words = dict.fromkeys(tokens)
     words.pop("\0")
     table = {word: number for number, word in enumerate(words, start=1)}

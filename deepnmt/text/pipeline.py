@@ -71,10 +71,14 @@ class Tokenizer:
             self._runs = None if segment else MarkedRuns(language)
         else:
             self._then.append(segmenter() if segment else tokeniser(language))
+        # As for most data: nothing else is done to a line.
+        self._runs_alone = not (settings.pretokenized or self._first or self._then or self._units.patterns)
 
     def __call__(self, text: str) -> str:
         """Tokenise one clean line."""
-        if not self.settings.pretokenized:
+        if self._runs and self._runs_alone:
+            text = self._runs(text)
+        elif not self.settings.pretokenized:
             for step in self._first:
                 text = step(text)
             text, units, mark = self._units.hide(text)

@@ -8,11 +8,11 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support import warm
 from support.data_folders import data_folder
 from support.models import ROOT
 from support.processes import SECONDS, finish, started, wait_until
@@ -84,9 +84,9 @@ def study(tmp_path: Path) -> dict[str, str]:
     tools = tmp_path / "bin"
     tools.mkdir()
     for name, text in (("fairseq-train", TRAIN), ("stand-in-generate", GENERATE)):
-        (tools / name).write_text(f"#!{sys.executable}\n{text}", encoding="utf-8")
+        (tools / name).write_text(f"#!{warm.program('python3')}\n{text}", encoding="utf-8")
     # Recipes are not read: that would take most of the time.
-    (tools / "python3").write_text(PYTHON.format(sys.executable), encoding="utf-8")
+    (tools / "python3").write_text(PYTHON.format(warm.program("python3")), encoding="utf-8")
     for tool in tools.iterdir():
         tool.chmod(0o755)
     data_folder(tmp_path / "out" / "data", lines=SENTENCES)

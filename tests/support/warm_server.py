@@ -26,7 +26,6 @@ import signal
 import socket
 import sys
 import threading
-from argparse import Namespace
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -74,6 +73,7 @@ def import_all() -> None:
     """Import what most programs do, as fairseq-train does."""
     importlib.import_module("fairseq_cli.train")  # sets up the logging, before the rest of fairseq
     import torch._dynamo  # torch imports its compiler, which takes seconds, with the first optimizer
+    from fairseq import options
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
     import deepnmt
@@ -82,8 +82,11 @@ def import_all() -> None:
     deepnmt.register()
     share_configurations()
     torch.set_num_threads(1)
-    # The first one looks for Hydra's plug-ins.
-    convert_namespace_to_omegaconf(Namespace())
+    # The first one looks for Hydra's plug-ins, and reads what most trainings have in common.
+    words = ["DATA", "--arch=dlcl_transformer", "--optimizer=adam", "--criterion=label_smoothed_cross_entropy"]
+    for task in ("translation", "deep_translation"):
+        args = options.parse_args_and_arch(options.get_training_parser(), [*words, f"--task={task}"])
+        convert_namespace_to_omegaconf(args)
 
 
 def serve(path: str) -> Optional[tuple[Any, ...]]:

@@ -14,6 +14,7 @@ from study.archive import LANGUAGES, MEMBERS, TESTS
 from study.counts import explain
 from study.extract import extract, segments, training_text
 from study.small_archive import write_archive
+from support import warm
 from support.models import ROOT
 from test_iwslt14_fetch import tar_of
 
@@ -31,7 +32,7 @@ def run(*command: Any, status: int = 0, **environment: str) -> subprocess.Comple
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+        env={**os.environ, **warm.environment(), **environment},
     )
     assert done.returncode == status, done.stdout[-2000:] + done.stderr[-4000:]
     assert "Traceback" not in done.stderr

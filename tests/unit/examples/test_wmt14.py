@@ -21,6 +21,7 @@ import yaml
 from fairseq import options
 from fairseq.models import MODEL_DATACLASS_REGISTRY, build_model
 from grammar.corpus import sample_pairs
+from support import warm
 from support.models import ROOT, dictionary, task
 from wmt14_text import PARTS, Part, extract
 
@@ -221,7 +222,7 @@ def test_faulty_archives_are_refused(tmp_path: Path) -> None:
 def prepare(*more: Any, status: int = 0, **environment: str) -> str:
     command = [str(part) for part in (EXAMPLE / "prepare.sh", *more)]
     done = subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1", **environment}
+        command, capture_output=True, text=True, env={**os.environ, **warm.environment(), **environment}
     )
     assert done.returncode == status, done.stderr[-3000:]
     return done.stdout if status == 0 else done.stderr

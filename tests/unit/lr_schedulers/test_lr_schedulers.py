@@ -63,15 +63,15 @@ def test_without_resets_it_is_fairseqs_inverse_sqrt(initial: float) -> None:
 
 
 @pytest.mark.parametrize("case", RESET_CASES)
-@pytest.mark.parametrize("stop", [0, 1, 150, 399, 400, 1001, 1700])
-def test_restart_has_the_same_rates_to_the_bit(case: str, stop: int, tmp_path: Path) -> None:
+def test_restart_has_the_same_rates_to_the_bit(case: str, tmp_path: Path) -> None:
     expected = rates(build_reset(case), range(2000))
-    before = build_reset(case)
-    rates(before, range(stop + 1))
-    torch.save(before.state_dict(), tmp_path / "state.pt")
-    after = build_reset(case)
-    after.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
-    assert rates(after, range(stop, 2000)) == expected[stop:]
+    before, done = build_reset(case), 0
+    for stop in (0, 1, 150, 399, 400, 1001, 1700):
+        rates(before, range(done, stop + 1))
+        torch.save(before.state_dict(), tmp_path / "state.pt")
+        after, done = build_reset(case), stop + 1
+        after.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+        assert rates(after, range(stop, 2000)) == expected[stop:]
 
 
 def test_state_has_the_resets_so_far() -> None:

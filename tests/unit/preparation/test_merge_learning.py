@@ -9,9 +9,11 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
 from deepnmt.preparation import merge_learning
+from deepnmt.preparation.cut_text import Pieces, learnt_pieces
 from deepnmt.preparation.merge_learning import learn_pairs
 
 Merges = list[tuple[str, ...]]
@@ -70,6 +72,40 @@ def test_of_equally_frequent_pairs_the_greatest_is_merged() -> None:
 def test_text_without_pairs() -> None:
     assert learnt([["a b c"], ["d"]], 5) == by_subword_nmt([["a b c"], ["d"]], 5) == []
     assert learnt([["ab"]], 5) == []
+
+
+def cut_by_learning(words: list[list[str]], merges: int) -> tuple[Merges, list[list[list[str]]]]:
+    """The merges, and the pieces of each word of each text."""
+    cuts: list[Pieces] = []
+    counted = [("".join(f"{word}\n" for word in each), np.ones(len(each), np.int64)) for each in words]
+    made = list(learn_pairs(counted, merges, lambda *cut: cuts.extend(learnt_pieces(list(map(len, words)), *cut))))
+    found = []
+    for cut in cuts:
+        names = iter(cut.names[number] for number in cut.numbers.values.tolist())
+        lines = [list(islice(names, length)) for length in cut.numbers.lengths.tolist()]
+        assert lines.pop(0) == ["\n"]
+        assert sorted(cut.names) == sorted({"\n", *(name for line in lines for name in line)})
+        found.append(lines)
+    return made, found
+
+
+def spelt_where_ambiguous(pieces: list[str]) -> list[str]:
+    *parts, last = pieces
+    return [*parts, *("@@ ".join(last).split(" ") if last.endswith("@@") else [last])]
+
+
+def test_words_are_cut_as_by_their_codes() -> None:
+    for seed in range(60):
+        texts, merges = text(seed)
+        words = [list(dict.fromkeys(" ".join(lines).split())) for lines in texts]
+        made, cut = cut_by_learning(words, merges)
+        bpe = BPE(io.StringIO("\n".join(["#version: 0.2", *map(" ".join, made)])))
+        assert cut == [[spelt_where_ambiguous(bpe.segment(word).split(" ")) for word in each] for each in words]
+
+
+def test_words_that_read_as_parts_are_spelt_at_their_end() -> None:
+    _, cut = cut_by_learning([["ab@@", "@@", "<s>", "ab"], ["<s>"]], 20)
+    assert cut == [[["a@@", "b@@", "@@@", "@"], ["@@@", "@"], ["<@@", "s@@", ">"], ["a@@", "b"]], [["<@@", "s@@", ">"]]]
 
 
 def test_merges_come_one_by_one() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import warm
 from support.data_folders import data_folder
 from support.flow import SCRIPTS, contents
 from support.parallel_corpora import permuted_corpus, write_corpus
@@ -196,7 +197,9 @@ def test_texts_that_do_not_fit_are_refused(corpus: Path, tmp_path: Path) -> None
 
 def run(*words: object) -> subprocess.CompletedProcess[str]:
     command = [str(SCRIPTS / "align.sh"), *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env={**os.environ})
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=300, check=False, env={**os.environ, **warm.environment()}
+    )
 
 
 def test_the_command_makes_its_folder_once(corpus: Path, made: Path, tmp_path: Path) -> None:

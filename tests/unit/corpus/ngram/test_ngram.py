@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support import warm
 from support.flow import SCRIPTS
 
 from deepnmt.corpus.ngram import work as ngram
@@ -106,7 +108,8 @@ def test_scores_of_several_processes_and_starts_are_those_of_one(
 
 def run(*words: object) -> subprocess.CompletedProcess[str]:
     command = [str(SCRIPTS / "ngram.sh"), *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    environment = {**os.environ, **warm.environment()}
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
 
 
 def test_the_command_finds_lines_that_are_not_like_the_others(text: Path, tmp_path: Path) -> None:

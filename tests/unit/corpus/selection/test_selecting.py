@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support import warm
 from support.flow import SCRIPTS, contents
 from support.substitution import SOURCE, TARGET, substitution_data, write_lines
 
@@ -125,7 +127,8 @@ def test_the_command(data: Path, like: Path, tmp_path: Path, capsys: pytest.Capt
     out = tmp_path / "out"
     words = [data, out, "--like", like, "--number", 9]
     command = [str(SCRIPTS / "select.sh"), *map(str, words)]
-    made = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    environment = {**os.environ, **warm.environment()}
+    made = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
     assert (made.returncode, made.stdout.splitlines()[-1]) == (0, f"{out} is ready")
     before = contents(out)
     select(data, out, like, "tfidf", 9)

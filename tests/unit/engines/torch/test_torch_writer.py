@@ -36,7 +36,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # The other kinds are searched in test_inference_engine.py, too.
-@pytest.mark.parametrize("kind", slow_but([*KINDS][::2], KINDS))
+@pytest.mark.parametrize("kind", slow_but([*KINDS][::5], KINDS))
 def test_every_kind_and_a_broken_weight_shows(
     kind: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
