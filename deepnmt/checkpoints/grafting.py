@@ -73,6 +73,10 @@ def _without_added_types(state: CheckpointState) -> Iterator[tuple[str, Tensor]]
         raise UserError(f"{state.name}: task_state.{ADDED} must be two whole numbers, but is {str(added)[:60]}")
     for name, tensor in state.tensors().items():
         extra = added[name.startswith("decoder.")] if name.startswith(TABLES) else 0
+        if extra and extra >= len(tensor):
+            raise UserError(
+                f"{state.name}: task_state.{ADDED} must be below the {len(tensor)} types of {name}, but is {added}"
+            )
         yield name, tensor[: len(tensor) - extra] if extra else tensor
 
 

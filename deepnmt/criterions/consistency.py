@@ -54,7 +54,6 @@ class ConsistencyCriterion(FusedLabelSmoothedCrossEntropy):
 
     coefficients: Coefficients
     shown: Pair
-    takes_weights = False
 
     def __init__(self, task: Any, cfg: Any) -> None:
         super().__init__(task, cfg.sentence_avg, cfg.label_smoothing, cfg.ignore_prefix_size, cfg.report_accuracy)
@@ -86,6 +85,10 @@ class ConsistencyCriterion(FusedLabelSmoothedCrossEntropy):
         if reduce:
             loss, nll, kl = loss.sum(), nll.sum(), kl.sum()
         return self.result(sample, loss, nll_loss=nll, kl_loss=kl, **log)
+
+    def takes_weights(self, model: Any) -> bool:
+        """Return False: two passes have the weights position by position."""
+        return False
 
     def fused(
         self, model: Any, sample: dict[str, Any], inputs: dict[str, Any]

@@ -35,8 +35,6 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # typ
     `nll_loss` of the log belongs to the text without weights.
     """
 
-    takes_weights = True  # of pairs, while its features are projected here
-
     def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True) -> tuple[Any, int, dict[str, Any]]:
         """Return loss, sample size and log of a batch, as in fairseq's criterions; see `result`.
 
@@ -90,6 +88,10 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # typ
         if any(name in log for log in outputs):
             number = sum(log.get(per, 0) for log in outputs)
             metrics.log_scalar(name, sum(log.get(name, 0) for log in outputs) / number / unit, number, round=digits)
+
+    def takes_weights(self, model: Any) -> bool:
+        """Return whether `forward` in training multiplies by the weights of a batch's pairs."""
+        return obstacle(model) is None
 
     def has_teachers(self, model: Any) -> bool:
         """Return whether `taught` has predictions for the positions of a batch of this model."""

@@ -40,8 +40,6 @@ class TwoSided(FusedLabelSmoothedCrossEntropy):
         UserError: the weight is not from 0 to 1, or a prefix is to be ignored, which ends the backward decoder's target
     """  # fmt: skip
 
-    takes_weights = False
-
     def __init__(self, task: Any, cfg: TwoSidedConfig) -> None:
         super().__init__(task, cfg.sentence_avg, cfg.label_smoothing, cfg.ignore_prefix_size, cfg.report_accuracy)
         faults = []
@@ -62,6 +60,10 @@ class TwoSided(FusedLabelSmoothedCrossEntropy):
         loss = self.weight * loss + (1 - self.weight) * backward_loss
         nlls = {"nll_loss": nll.detach(), "backward_nll_loss": backward_nll.detach()}
         return self.result(sample, loss, **nlls, **accuracy)
+
+    def takes_weights(self, model: Any) -> bool:
+        """Return False: two passes have the weights position by position."""
+        return False
 
     def fused(self, model: Any, sample: Any, turned: Any, reduce: bool) -> tuple[Losses, Losses, dict[str, int]]:
         """Return loss and NLL of both decoders, and the accuracy if requested, without tensors of all logits."""

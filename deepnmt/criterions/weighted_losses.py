@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from deepnmt.criterions.fused import obstacle
+from deepnmt.criterions.fused import FusedLabelSmoothedCrossEntropy
 from deepnmt.data.weighted_pairs import PAIRS, TOKENS, WEIGHTS
 
 # Loss, sample size and log of a batch.
@@ -21,7 +21,7 @@ def weighted(criterion: Any) -> Callable[[Any, dict[str, Any]], Result]:
     """Return a criterion whose loss and sample size have the weights of a batch's pairs."""
 
     def with_weights(model: Any, sample: dict[str, Any]) -> Result:
-        if getattr(criterion, "takes_weights", False) and obstacle(model) is None:
+        if isinstance(criterion, FusedLabelSmoothedCrossEntropy) and criterion.takes_weights(model):
             result: Result = criterion(model, sample)
             return result
         losses, _, log = criterion(model, sample, reduce=False)  # B T, or B T x 1

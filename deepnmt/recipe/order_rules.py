@@ -15,7 +15,7 @@ WEIGHTS = ("pair_weights", "set_weights")
 # Criterions whose losses can be weighed.
 SMOOTHED = "label_smoothed_cross_entropy"
 WEIGHED = (
-    "cross_entropy", SMOOTHED,
+    "cross_entropy", "dual_supervised", SMOOTHED,
     *(f"{SMOOTHED}_{name}" for name in ("fused", "distillation", "lm", "r_drop", "simcut", "two_sided")),
 )  # fmt: skip
 # Options with the values that turn them off.

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from fairseq.data import Dictionary, LanguagePairDataset
+from support.checkpoints import checkpoint
 from support.distributed_runs import largest_difference, run, write_corpus
 from support.dual_models import build_dual
 from support.language_models import save_language_model
@@ -148,8 +149,14 @@ def test_language_models_are_checked_before_the_first_update(folders: dict[str, 
     dictionary = Dictionary.load(str(folders["data"] / f"dict.{TARGET}.txt"))
     dictionary.symbols[7], dictionary.symbols[8] = dictionary.symbols[8], dictionary.symbols[7]
     other = save_language_model(tmp_path, dictionary)
-    with pytest.raises(UserError, match=r"^--source-lm: must be of the dictionary of DATA, "):
-        task(folders, TARGET, lambda_dual=0.1, source_lm=str(other)).load_dataset("train", combine=True)
+    translates = tmp_path / "translates.pt"
+    torch.save(checkpoint(), translates)
+    for path, message in (
+        (other, rf"{other}: must be of .*/dict\.{SOURCE}\.txt, "),
+        (translates, rf"{translates}: must be a language model, but is a translation model$"),
+    ):
+        with pytest.raises(UserError, match=f"^--source-lm: {message}"):
+            task(folders, TARGET, lambda_dual=0.1, source_lm=str(path)).load_dataset("train", combine=True)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +165,7 @@ def test_language_models_are_checked_before_the_first_update(folders: dict[str, 
         ({"lambda_otf": -1.0}, r"^--lambda-otf must be a finite number of at least 0, but is -1\.0$"),
         ({"lambda_dual": float("inf")}, "^--lambda-dual must be a finite number of at least 0, but is inf$"),
         ({"dual_samples": 1}, "^--dual-samples must be from 2 to .*, but is 1$"),
-        ({"dual_lm_share": 1.5}, r"^--dual-lm-share must be from 0 to 1, but is 1\.5$"),
+        ({"dual_lm_share": 1.5}, r"^--dual-lm-share must be at least 0 and at most 1, but is 1\.5$"),
     ],
 )
 def test_options_out_of_range_are_refused(options: dict[str, Any], message: str, folders: dict[str, Path]) -> None:

@@ -213,6 +213,17 @@ def test_embeddings_of_a_masked_encoder_are_grafted(one_table: bool, data: Path)
     assert torch.equal(made.tensors()[name], state["model"][name])
 
 
+def test_damaged_numbers_of_added_types_are_refused() -> None:
+    state = checkpoint()
+    for value, must in (
+        ([3, "x"], r"two whole numbers, but is \[3, 'x'\]"),
+        ([0, 24], "below the 24 types of decoder."),
+    ):
+        state["task_state"] = {ADDED: value}
+        with pytest.raises(UserError, match=rf"^a\.pt: task_state\.{ADDED} must be {must}"):
+            graft(CheckpointState(state, "a.pt"), ["encoder"], seed=5)
+
+
 # Of the model, and of the pre-training.
 AXES = {
     "plain": (["--encoder-groups=none", "--decoder-groups=none"], ["--mass-share=0.3"]),
