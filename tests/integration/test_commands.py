@@ -373,13 +373,13 @@ def test_faulty_recipe_and_missing_files_stop_train(flow: Flow, tmp_path: Path) 
     # Nor is the package of the folder imported in which the script is called.
     (tmp_path / "deepnmt").mkdir()
     (tmp_path / "deepnmt" / "__init__.py").write_text("raise SystemExit(7)", encoding="utf-8")
-    done = script("train.sh", bad, flow["data"], tmp_path / "save", status=2, cwd=tmp_path, env=REAL)
-    assert f"{bad}:2: 'encoder-grups' is not an option" in error_line(done)
-    done = script("train.sh", tmp_path / "none.yaml", flow["data"], tmp_path / "save", status=2)
+    done = script("train.sh", tmp_path / "none.yaml", flow["data"], tmp_path / "save", status=2, cwd=tmp_path, env=REAL)
     assert error_line(done) == (
         "train.sh: error: RECIPE must be a file, or a name that 'deepnmt recipe' lists, but there is no "
         f"'{tmp_path / 'none.yaml'}'"
     )
+    done = script("train.sh", bad, flow["data"], tmp_path / "save", status=2)
+    assert f"{bad}:2: 'encoder-grups' is not an option" in error_line(done)
     done = script("train.sh", flow["recipe"], tmp_path / "none", tmp_path / "save", status=2)
     assert "DATA must be a folder made by deepnmt preprocess" in error_line(done)
     assert "must be given" in error_line(script("train.sh", status=2))

@@ -16,13 +16,14 @@ from typing import Any
 
 import pytest
 from support.fake_cuda import shim
-from support.fake_cuda.cases import STOCK, Search, cases, is_slow
+from support.fake_cuda.cases import REPEATS, STOCK, Search, cases, is_slow
 from support.processes import started
 from support.slow import slow_but
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = [name for name, _ in cases()]
 SEARCHES = [name for name, case in cases() if isinstance(case, Search) and case.stock]
+USUAL = [name for name in [name for name in NAMES if not is_slow(name)][::2] if name not in REPEATS]
 Row = Callable[[str], dict[str, Any]]
 
 
@@ -63,7 +64,7 @@ def row(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
             assert process.wait(timeout=60) == 0, errors.read_text("utf-8")[-3000:]
 
 
-@pytest.mark.parametrize("name", slow_but([name for name in NAMES if not is_slow(name)][::2], NAMES))
+@pytest.mark.parametrize("name", slow_but(USUAL, NAMES))
 def test_case(name: str, row: Row) -> None:
     result = row(name)
     assert result["faults"] == []

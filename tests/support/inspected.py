@@ -122,13 +122,13 @@ class Toy(Namespace):
     model: Any
 
 
-def make_toy(folder: Path) -> Toy:
+def make_toy(folder: Path, text: str = RECIPE) -> Toy:
     """Data, a recipe, and a checkpoint with random parameters as fairseq's trainer saves it."""
     data, recipe = write_data(folder / "data"), folder / "toy.yaml"
-    recipe.write_text(RECIPE, encoding="utf-8")
+    recipe.write_text(text, encoding="utf-8")
     argv = sys.argv
     sys.argv = ["pytest"]
-    cfg = configuration(RECIPE.replace("checkpoint-activations: true\n", ""), data)
+    cfg = configuration(text.replace("checkpoint-activations: true\n", ""), data)
     cfg.checkpoint.no_save_optimizer_state = True
     sys.argv = argv
     whole = tasks.setup_task(cfg.task)

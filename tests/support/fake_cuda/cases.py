@@ -75,6 +75,10 @@ STOCK = (
 # Beside the stock ones, of each kind the one with the most kernels of its own.
 ALWAYS = (*STATE, "layerdrop window", "skipping merged", "checkpointing offloading")
 SLOW = [["fp32", "fused"], ["fp16 memory-efficient", LS], ["fp16 not flat", f"{LS}_fused"], ["amp", LS], ["bf16", LS]]
+# Of what others show together: a model's steps of the search, a loss, a precision.
+REPEATS = {f"{name}, search, fp32" for name in ("dlcl pre", "layerdrop window", "admin", "skipping merged")}
+REPEATS |= {"shared embeddings, search, fp32", "merged, search, fp16", "other widths, fp16, simcut"}
+REPEATS |= {f"dlcl vector, amp, {LS}_fused"}
 # Random draws differ from the CPU's: these are run, not compared.
 DRAWING: dict[str, dict[str, Any]] = {
     "dropout": {**PRE, "dropout": 0.3, "attention_dropout": 0.1, "activation_dropout": 0.1, "dlcl_dropout": 0.1},

@@ -172,7 +172,8 @@ class FakeCuda(TorchDispatchMode):
 
     def _as_fake_mode_has_it(self, func: Any, args: Any, kwargs: Any, flat: Iterable[Any], results: Any) -> Any:
         """The results on "cuda", of the types that FakeTensorMode says; asked once for a signature."""
-        key = (func, *(_signature(value) for value in flat))
+        number = len(results) if isinstance(results, (list, tuple)) else 1
+        key = (func, number, *(_signature(value) for value in flat))
         if key not in self.known or func is aten.resize_.default:
             with self.fake:
                 fake_args, fake_kwargs = _mapped(self._for_fake_mode, args, kwargs)
@@ -271,9 +272,11 @@ def _meta(tensor: Tensor) -> Tensor:
 
 
 def _signature(value: Any) -> object:
-    """All that device, type and shape of a result can depend on."""
+    """All that device and type of a result can depend on: of its shape, whether it is a single number."""
     if isinstance(value, Tensor):
-        return value.shape, value.stride(), value.dtype, isinstance(value, FakeTensor)
+        return value.dim() == 0, value.dtype, isinstance(value, FakeTensor)
+    if type(value) in (int, float):
+        return type(value)
     return type(value), value if value.__hash__ is not None else repr(value)
 
 
