@@ -87,7 +87,8 @@ class Tokenizer:
             if self._cut is None:
                 text = shown(text, units, mark) if units else text
             else:
-                text = self._runs(text) if self._runs and not units else self._marked(text, units, mark)
+                alone = self._runs and not units
+                text = self._runs(" ".join(text.split())) if alone else self._marked(text, units, mark)
         # After tokenisation, which tells abbreviations apart by their case.
         return self._lower(text) if self.settings.lowercase else text
 
