@@ -123,7 +123,7 @@ class Pipeline:
                 counts = prepare_split(given, output, Rules(self.settings, *limits), self.workers, done)
             self.counts[name] = counts
             if name == TRAIN and options.valid_every:
-                moved = hold_out(self.text / TRAIN, self.text / VALID, options.valid_every)
+                moved = hold_out(self.text / TRAIN, self.text / VALID, options.valid_every, self.workers)
                 self.counts[name] = {**counts, "kept": counts["kept"] - moved, "held_out": moved}
                 self.counts[VALID] = {"read": moved, "kept": moved}
                 tqdm.write(f"{moved} pairs held out for validation")
