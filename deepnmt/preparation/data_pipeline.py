@@ -96,17 +96,18 @@ class Pipeline:
         total = sum(sizes.values())
         # Of text that grows, distinct words become fewer and fewer.
         words = 0.75 * sizes[TRAIN] ** 0.7
-        times = {f"preparing {name}": 0.45 * size * each for name, size in sizes.items()}
+        times = {f"preparing {name}": 0.15 * size * each for name, size in sizes.items()}
         if options.truecase:
             times["casing"] = (0.15 + 0.1 * each) * total
         if options.placeholders:
             times["tagging"] = 0.6 * total * each
-        times["numbering words"] = 0.11 * total * each
-        times["learning subwords"] = 100.0 * (options.merges or options.types) + 10 * words
-        times["cutting words"] = 14 * words * each
+        times["numbering words"] = 0.06 * total * each
+        times["learning subwords"] = 70.0 * (options.merges or options.types) + 10 * words
+        learnt = options.merges and not (options.limited or options.placeholders or self.settings.protect)
+        times["cutting words"] = (0.1 if learnt else 14) * words * each
         for number in range(options.copies or 0):
             times[f"copy {number}"] = 3 * sizes[TRAIN] * each
-        times["writing"] = 0.04 * total * each
+        times["writing"] = 0.02 * total * each
         return times
 
     def _sides(self, folder: Path, kind: str, split: str) -> list[Path]:
@@ -123,7 +124,7 @@ class Pipeline:
                 counts = prepare_split(given, output, Rules(self.settings, *limits), self.workers, done)
             self.counts[name] = counts
             if name == TRAIN and options.valid_every:
-                moved = hold_out(self.text / TRAIN, self.text / VALID, options.valid_every)
+                moved = hold_out(self.text / TRAIN, self.text / VALID, options.valid_every, self.workers)
                 self.counts[name] = {**counts, "kept": counts["kept"] - moved, "held_out": moved}
                 self.counts[VALID] = {"read": moved, "kept": moved}
                 tqdm.write(f"{moved} pairs held out for validation")

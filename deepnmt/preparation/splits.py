@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -18,9 +19,10 @@ from typing import NamedTuple
 from tqdm import tqdm
 
 from deepnmt.errors import UserError
+from deepnmt.preparation.numbered_text import MANY
 from deepnmt.preparation.stage_bar import Done, unseen
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS
-from deepnmt.text.in_order import Block, blocks_in_order, lines_of
+from deepnmt.text.in_order import Block, blocks_in_order, in_order, itself, lines_of
 from deepnmt.text.lines import check_parallel, clean, count_lines
 from deepnmt.text.pipeline import Tokenizer, has_long_word
 from deepnmt.text.settings import TextSettings
@@ -186,14 +188,14 @@ def _check_symbols(inputs: list[Path], line: int, tokenised: tuple[str, ...]) ->
             raise UserError(f"{path}:{line}: must be text in tokens, but has fairseq's symbol {symbol}")
 
 
-def hold_out(train: Path, valid: Path, every: int) -> int:
+def hold_out(train: Path, valid: Path, every: int, workers: int = 1) -> int:
     """Move lines `every`, 2 `every`, ... of each file TRAIN.KIND to VALID.KIND, and return their number.
 
     Raises:
         UserError: there are fewer lines than that
     """
-    moved = 0
-    for source in sorted(train.parent.glob(f"{train.name}.*")):
+
+    def move(source: Path) -> int:
         kind = source.name[len(train.name) :]
         rest = source.with_name(source.name + ".rest")
         with (
@@ -211,4 +213,8 @@ def hold_out(train: Path, valid: Path, every: int) -> int:
             pairs = count_lines(source)
             raise UserError(f"--valid-every must be at most the number of training pairs, {pairs}, but is {every}")
         os.replace(rest, source)
-    return moved
+        return moved
+
+    sources = sorted(train.parent.glob(f"{train.name}.*"))
+    pool = min(workers, 1 + sum(source.stat().st_size for source in sources) // MANY)
+    return max(in_order(partial(itself, move), sources, pool))

@@ -17,16 +17,19 @@ USUAL = 32  # characters of a run that counts once
 SEES_NEXT = re.compile(rf"[.{APOSTROPHES}{CURRENCY}]")
 # In its place where the next run has no influence, if there is one.
 ANY = "-"
-# Latin, Greek and Cyrillic letters. No rule sees more of them than the first and the last one of a row, and of these
-# only whether it is a small one, and whether it is an s; lists of abbreviations aside. All digits are alike.
+# Latin, Greek, Cyrillic, Armenian, Hebrew and Arabic letters. No rule sees more of them than the first and the last one
+# of a row, and of these only whether it is a small one, and whether it is an s; lists of abbreviations aside. All
+# digits are alike.
 LETTERS = (
     "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02af\u0388-\u038a\u038e-\u03a1\u03a3-\u03f5\u03f7-\u0481\u048a-\u052f"
+    "\u0531-\u0556\u0561-\u0587\u05d0-\u05ea\u0620-\u064a\u0671-\u06d3"
 )
+# Words of letters, and the first run after them that is something else or the last one.
+RUNS = re.compile(f"([{LETTERS} ]*(?<![^ ]))([^ ]+)")
 INNER, PARTS = re.compile(f"(?<=[{LETTERS}])[{LETTERS}]+(?=[{LETTERS}])"), re.compile(f"[{LETTERS}]+|[0-9]+")
-INSTEAD = "\u01dd"
 SHAPES = {
-    ord(sign): INSTEAD if sign.islower() else "\u018e"
-    for sign in re.findall(f"[{LETTERS}]", "".join(map(chr, range(0x530))))
+    ord(sign): "\u01dd" if sign.islower() else "\u018e"
+    for sign in re.findall(f"[{LETTERS}]", "".join(map(chr, range(0x6D4))))
 }
 SHAPES |= {ord("s"): "s"} | dict.fromkeys(map(ord, "0123456789"), "0")
 # Entities aside.
@@ -39,23 +42,23 @@ class State:
 
     Attributes:
         line: knowledge of such a line
-        unchanged: next state of runs that do not end their line, and are one token of the same text
-        inside: tokens and next state of other runs that do not end their line
+        inside: tokens and next state of runs that do not end their line
         before: the same of runs before a character of a kind
         last: tokens of runs that end their line
+        plain: states after words of letters, by their last letter
         shapes: tokens of runs of a shape, with a gap for each row of letters or digits, and the next state
     """
 
-    __slots__ = ("before", "inside", "last", "line", "shapes", "unchanged")
+    __slots__ = ("before", "inside", "last", "line", "plain", "shapes")
 
     def __init__(self, line: Line) -> None:
         self.line = line
+        self.plain: dict[str, State] = {}
         self.shapes: dict[tuple[str, str], tuple[str, State]] = {}
         self.forget()
 
     def forget(self) -> None:
-        """Forget all but shapes."""
-        self.unchanged: dict[str, State] = {}
+        """Forget runs."""
         self.inside: dict[str, tuple[str, State]] = {}
         self.before: dict[tuple[str, str], tuple[str, State]] = {}
         self.last: dict[str, str] = {}
@@ -90,26 +93,51 @@ class MarkedRuns:
             self._remembered = 0
             for each in (self._start, *self._states.values()):
                 each.forget()
-        runs = line.split()
-        if not runs:
-            return ""
-        state, tokens = self._start, []
-        for run in runs[:-1]:
-            after = state.unchanged.get(run)
-            if after is not None:
-                tokens.append(run)
+        found = RUNS.findall(line)
+        state, texts = self._start, []
+        for place, (words, run) in enumerate(found, start=1):
+            if len(words) > 1:
+                after = state.plain.get(words[-2]) or self._after_words(state, words[-2])
+                if after is None:
+                    return self._each_run(line)
                 state = after
-                continue
-            found = state.inside.get(run)
-            text, state = self._found(state, run, runs[len(tokens) + 1][0]) if found is None else found
+            texts.append(words)
+            if place == len(found):
+                texts.append(self._last(state, run))
+            else:
+                next_ = state.inside.get(run)
+                if next_ is None:
+                    words, following = found[place]
+                    next_ = self._found(state, run, words[1] if len(words) > 1 else following[0])
+                texts.append(next_[0])
+                state = next_[1]
+        return "".join(texts)
+
+    def _each_run(self, line: str) -> str:
+        """Return the tokens of a line where a sign changes the word after it."""
+        runs = line.split()
+        state, tokens = self._start, []
+        for run, following in zip(runs, runs[1:]):
+            text, state = self._found(state, run, following[0])
             tokens.append(text)
-        run = runs[-1]
-        last = state.last.get(run)
-        if last is None:
+        return " ".join([*tokens, self._last(state, runs[-1])])
+
+    def _after_words(self, state: State, last: str) -> State | None:
+        """Return the state after words of letters with a space before each, which no rule changes."""
+        if state.line.last and not state.line.after:
+            return None
+        line = state.line.copy()
+        line.last, line.kind, line.after = last, WORD, True
+        state.plain[last] = self._after(line)
+        return state.plain[last]
+
+    def _last(self, state: State, run: str) -> str:
+        """Return the tokens of a run that ends its line."""
+        tokens = state.last.get(run)
+        if tokens is None:
             self._remember(run)
-            last = state.last[run] = self._cut(state, run, "")[0]
-        tokens.append(last)
-        return " ".join(tokens)
+            tokens = state.last[run] = self._cut(state, run, "")[0]
+        return tokens
 
     def _found(self, state: State, run: str, following: str) -> tuple[str, State]:
         """Return the tokens of a run, and the state after it, before a run that begins with `following`."""
@@ -118,24 +146,20 @@ class MarkedRuns:
             kind = following.islower(), following.isalpha(), is_digit, is_digit and following.isascii()
             self._firsts[following] = self._kinds.setdefault(kind, following)
         following = self._firsts[following]
-        found = state.before.get((run, following))
+        found = state.inside.get(run) or state.before.get((run, following))
         if found is None:
             self._remember(run)
             if SEES_NEXT.match(run[-1]):
                 found = state.before[run, following] = self._cut(state, run, following)
             else:
-                found = self._cut(state, run, ANY)
-                if found[0] == run:
-                    state.unchanged[run] = found[1]
-                else:
-                    state.inside[run] = found
+                found = state.inside[run] = self._cut(state, run, ANY)
         return found
 
     def _cut(self, state: State, run: str, following: str) -> tuple[str, State]:
         """Return the tokens of a run, which its shape tells unless it is rare, and the state after it."""
         if len(run) > USUAL or "://" in run:
             return self._cut_whole(state, run, following)
-        shape, parts = INNER.sub(INSTEAD, run).translate(SHAPES), PARTS.findall(run)
+        shape, parts = INNER.sub("", run).translate(SHAPES), PARTS.findall(run)
         if "." in run and not self._listed.isdisjoint(parts + PARTS.findall(shape)):
             return self._cut_whole(state, run, following)
         found = state.shapes.get((shape, following))

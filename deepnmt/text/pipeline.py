@@ -86,8 +86,10 @@ class Tokenizer:
                 text = step(text)
             if self._cut is None:
                 text = shown(text, units, mark) if units else text
+            elif self._runs and not units:
+                text = self._runs(" ".join(text.split()))
             else:
-                text = self._runs(text) if self._runs and not units else self._marked(text, units, mark)
+                text = self._marked(text, units, mark)
         # After tokenisation, which tells abbreviations apart by their case.
         return self._lower(text) if self.settings.lowercase else text
 

@@ -47,6 +47,8 @@ def text(seed: int) -> tuple[list[list[str]], int]:
 def test_merges_are_those_of_subword_nmt(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # Words go over the ends of slices.
     monkeypatch.setattr(merge_learning, "SLICE", 50)
+    # Of many pairs each, or of one.
+    monkeypatch.setattr(merge_learning, "BUCKETS", [1, 3, 1 << 8, 1 << 20][part])
     for seed in range(40 * part, 40 * part + 40):
         texts, merges = text(seed)
         expected = by_subword_nmt(texts, merges)
@@ -111,3 +113,10 @@ def test_words_that_read_as_parts_are_spelt_at_their_end() -> None:
 def test_merges_come_one_by_one() -> None:
     words = [("abc\nab\n", np.array([3, 2], np.int64))]
     assert list(islice(learn_pairs(words, 10), 1)) == [("b", "c</w>")]
+
+
+def test_many_rare_pairs_may_share_a_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merge_learning, "BUCKETS", 1)
+    # Together they are 150 times as frequent as the most frequent one.
+    texts = [[f"{chr(first)}{chr(second)}" for first in range(97, 107) for second in range(97, 112)] * 2]
+    assert learnt(texts, 20) == by_subword_nmt(texts, 20) != []

@@ -42,11 +42,13 @@ def test_runs_are_cut_as_in_their_lines(language: str, lines: list[str]) -> None
 
 
 # Of runs that the same rules cut, and words that no list has beside ones that a list has.
-ROWS = ["a", "Ös", "sähS", "Жук", "s", "7", "30", "Dr", "No", "z", "é", "中", "ª", "½", *".,:'’\"“«(&%$-–…@_"]
+ROWS = ["a", "Ös", "sähS", "Жук", "s", "7", "30", "Dr", "No", "z", "é", "中", "كتاب", "גן", "ª", *".,:'’\"“«(&%$-–…@_"]
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("length", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("language", "length"),
+    [*product(LANGUAGES, [2]), *(pytest.param(each, 3, marks=pytest.mark.slow) for each in ("en", "fr", "ja"))],
+)
 def test_all_short_runs_are_cut_by_the_general_rules(language: str, length: int) -> None:
     runs = MarkedRuns(language)
     for parts in product(ROWS, repeat=length):
