@@ -41,18 +41,25 @@ class Parser(argparse.ArgumentParser):
         layout = argparse.RawDescriptionHelpFormatter
         named = {"description": description, "epilog": epilog, "formatter_class": layout, "allow_abbrev": False}
         super().__init__(prog, **{**named, **more})
+        self._wholes: dict[str, tuple[str, ...]] = {}
+
+    def needs(self, option: str, *others: str) -> None:
+        """Refuse an option on a command line without one of `others`, since it would have no effect."""
+        self._wholes[option] = others
 
     def parse_args(  # type: ignore[override]
         self, args: Optional[Sequence[str]] = None, namespace: Optional[argparse.Namespace] = None
     ) -> argparse.Namespace:
         """See `argparse.ArgumentParser`. An empty argument is refused: a path would be the current folder."""
-        return super().parse_args(self._checked(args), namespace)
+        words = self._checked(args)
+        return self._with_wholes(super().parse_args(words, namespace), words)
 
     def parse_intermixed_args(  # type: ignore[override]
         self, args: Optional[Sequence[str]] = None, namespace: Optional[argparse.Namespace] = None
     ) -> argparse.Namespace:
         """As `parse_args`, with positional arguments between options."""
-        return super().parse_intermixed_args(self._checked(args), namespace)
+        words = self._checked(args)
+        return self._with_wholes(super().parse_intermixed_args(words, namespace), words)
 
     def parse_before_options(self, args: Optional[Sequence[str]], other: str) -> tuple[argparse.Namespace, list[str]]:
         """Return this command's options, and the options of the program `other`, which follow the arguments.
@@ -78,6 +85,14 @@ class Parser(argparse.ArgumentParser):
             *names, last = (str(place.metavar) for place in places)
             self.error(f"{', '.join(names)} and {last} must be given, before any option of {other}")
         return self.parse_args([*own, *leading]), others[len(places) :]
+
+    def _with_wholes(self, given: argparse.Namespace, words: Sequence[str]) -> argparse.Namespace:
+        """Return parsed words. Raises `UserError`, a line each, for options without an option that they need."""
+        names = {word.partition("=")[0] for word in words}
+        lacking = {part: wholes for part, wholes in self._wholes.items() if part in names and names.isdisjoint(wholes)}
+        if lacking:
+            raise UserError(*(f"{part} needs {' or '.join(wholes)}" for part, wholes in lacking.items()))
+        return given
 
     def _checked(self, args: Optional[Sequence[str]]) -> list[str]:
         words: list[str] = []

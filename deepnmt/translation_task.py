@@ -26,13 +26,13 @@ from fairseq.utils import split_paths
 from omegaconf import II
 from torch import Tensor
 
-from deepnmt.criterions.fused import FusedLabelSmoothedCrossEntropy
 from deepnmt.criterions.loss_watch import gathered, watched
+from deepnmt.criterions.weighted_losses import weighted
 from deepnmt.data.companions import TARGET, with_companions
 from deepnmt.data.curriculum import CompetentPairs
 from deepnmt.data.dynamic_sampling import LOSSES, PairLosses
 from deepnmt.data.training_text import TrainingTextOptions, cut_anew, in_order, losses_of, ranks_of
-from deepnmt.data.weighted_pairs import requested_weights, weighing
+from deepnmt.data.weighted_pairs import WEIGHTS, requested_weights
 from deepnmt.errors import UserError
 from deepnmt.options.option_table import MATMUL_HELP, MATMUL_PRECISIONS, TRAINING, described, range_faults
 from deepnmt.recipe.order_rules import NAMES, order_faults
@@ -125,7 +125,9 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         ignore_grad: bool = False,
         **more: Any,
     ) -> Any:
-        """Train on one batch, with a penalty on the weights and a record of the pairs' losses where requested."""
+        """Train on one batch, with weights of pairs, a penalty on matrices and a record of losses where requested."""
+        if WEIGHTS in sample:
+            criterion = weighted(criterion)
         if self.cfg.l1 or self.cfg.l2:
             criterion = penalised(criterion, self.cfg.l1, self.cfg.l2)
         step = partial(super().train_step, sample, model, criterion, optimizer, update_num, ignore_grad, **more)
@@ -223,15 +225,6 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         paths = (Path(folder) / RECORD for folder in split_paths(self.cfg.data))
         records = [read_record(path) for path in paths if path.is_file()]
         self.state.merge_state_dict(selected_on([self.state_dict(), *records]))
-
-    def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """Build the criterion. Raises `UserError` if it is asked to weigh pairs, but cannot."""
-        criterion = super().build_criterion(cfg, from_checkpoint)
-        asked = weighing(self.cfg)
-        if asked and type(criterion) is not FusedLabelSmoothedCrossEntropy:
-            wanted = "label_smoothed_cross_entropy_fused"
-            raise UserError(f"--criterion must be {wanted} with {asked}, but is {cfg._name}")
-        return criterion
 
     def build_generator(
         self,

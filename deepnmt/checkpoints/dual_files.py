@@ -1,17 +1,15 @@
 """A checkpoint of a `dlcl_dual` into two checkpoints of one direction each, and back."""
 
-import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
 from deepnmt.checkpoints.file import check_target, write
 from deepnmt.checkpoints.one_direction import LANGUAGES, of_direction, turned_record
 from deepnmt.checkpoints.state import AVERAGES, BEST, PATIENCE, CheckpointState
-from deepnmt.checkpoints.trained_model import check_model, model_config
+from deepnmt.checkpoints.trained_model import check_model, computing_options, model_config, option_faults
 from deepnmt.errors import UserError
 from deepnmt.model.dual import DIRECTIONS, exchanged_options
 from deepnmt.options.dual_rules import ARCH
-from deepnmt.options.option_table import OPTIONS
 
 
 def split_checkpoint(path: Path, forward: Path, backward: Path) -> None:
@@ -59,10 +57,7 @@ def _differences(fwd: CheckpointState, bwd: CheckpointState) -> Iterator[str]:
     if back != there[::-1]:
         wanted, found = (" to ".join(map(str, each)) for each in (there[::-1], back))
         yield f"{bwd.name}: must translate {wanted}, but translates {found}"
-    own, other = (dataclasses.asdict(model_config(state)) for state in (fwd, bwd))
-    for name, value in exchanged_options(own).items():
-        trained_alone = name in OPTIONS and not OPTIONS[name].inference
-        if other.get(name, value) != value and name != "_name" and not trained_alone:
-            yield f"{bwd.name}: cfg.model.{name} must be {value}, as in {fwd.name}, but is {other[name]}"
+    own, other = (computing_options(model_config(state)) for state in (fwd, bwd))
+    yield from option_faults(bwd, exchanged_options(own), other, fwd.name)
     if None not in (fwd.trained_on(), bwd.trained_on()) and turned_record(fwd.trained_on()) != bwd.trained_on():
         yield f"{bwd.name}: must be of the dictionaries, codes and text settings of {fwd.name}, but is not"

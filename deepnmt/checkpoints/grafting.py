@@ -46,12 +46,14 @@ def graft(state: CheckpointState, parts: Sequence[str], seed: int) -> tuple[Chec
     check_fit(state, config)
     if config.fused_encoder is not None:
         raise UserError(f"{state.name}: cfg.model.fused_encoder must not be set, but is")
-    if task.get("_name") == ENCODER_ALONE and "decoder" in parts:
+    alone = task.get("_name") == ENCODER_ALONE
+    if alone and "decoder" in parts:
         raise UserError(f"{state.name}: has no trained decoder, since {ENCODER_ALONE} trains the encoder alone")
     old = dict(_without_added_types(state))
     torch.manual_seed(seed)
     new = _new_model(config, old).state_dict()
-    beginnings = tuple(name for part in parts for name in PARTS[part])
+    # Beside an encoder that was trained alone, tables of the decoder's own are as they began.
+    beginnings = tuple(name for part in parts for name in PARTS[part] if not (alone and name.startswith("decoder.")))
     copied = set()
     for name, tensor in new.items():
         if name.startswith(beginnings) and not is_buffer(name):
@@ -71,6 +73,10 @@ def _without_added_types(state: CheckpointState) -> Iterator[tuple[str, Tensor]]
         raise UserError(f"{state.name}: task_state.{ADDED} must be two whole numbers, but is {str(added)[:60]}")
     for name, tensor in state.tensors().items():
         extra = added[name.startswith("decoder.")] if name.startswith(TABLES) else 0
+        if extra and extra >= len(tensor):
+            raise UserError(
+                f"{state.name}: task_state.{ADDED} must be below the {len(tensor)} types of {name}, but is {added}"
+            )
         yield name, tensor[: len(tensor) - extra] if extra else tensor
 
 

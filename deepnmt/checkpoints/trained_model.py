@@ -27,6 +27,7 @@ from deepnmt.model.dual import DIRECTIONS
 from deepnmt.model.stack import STACKS
 from deepnmt.model.transformer import NAME, DLCLTransformerModel
 from deepnmt.model.validate import check
+from deepnmt.options.option_table import OPTIONS
 
 EMBEDDINGS = {stack: f"{stack}.embed_tokens.weight" for stack in STACKS}
 # A tensor that fairseq copies from another one if it is absent.
@@ -62,6 +63,23 @@ def model_config(state: CheckpointState) -> DLCLTransformerConfig:
     except UserError as error:
         raise UserError(*(f"{state.name}: cfg.model: {line}" for line in str(error).splitlines())) from error
     return config
+
+
+def computing_options(config: DLCLTransformerConfig) -> dict[str, Any]:
+    """Return the options by which models with equal tensors may compute other functions, by their names."""
+    said_twice = {f"{stack}_normalize_before" for stack in STACKS} | {"_name"}
+    values = {name: value for name, value in vars(config).items() if name not in said_twice}
+    computing = {name: value for name, value in values.items() if name not in OPTIONS or OPTIONS[name].inference}
+    return computing | {f"{stack}_norm": config.norm(stack).name for stack in STACKS}
+
+
+def option_faults(
+    state: CheckpointState, wanted: Mapping[str, Any], held: Mapping[str, Any], place: str
+) -> Iterator[str]:
+    """Yield each option of a checkpoint's model that differs from the wanted ones, which are in `place`."""
+    for name, value in wanted.items():
+        if str(held.get(name, value)) != str(value):
+            yield f"{state.name}: cfg.model.{name} must be {value}, as in {place}, but is {held[name]}"
 
 
 def check_whole(state: CheckpointState, config: DLCLTransformerConfig) -> None:

@@ -24,9 +24,6 @@ def main(words: Sequence[str] | None = None) -> None:
     for fault, is_so in {
         "--train or --mono must be given": not (given.train or given.mono),
         "--train cannot be combined with --mono": given.train and given.mono,
-        "--mono needs --lang, the language of the text": given.mono and not given.lang,
-        "--lang needs --mono": given.lang and not given.mono,
-        "--drop-overlap needs --mono": given.drop_overlap and not given.mono,
     }.items():
         if is_so:
             raise UserError(fault)
@@ -57,4 +54,7 @@ def parser() -> Parser:
     add("--dest", type=listable("--dest"), required=True, metavar="DIR", help="folder to make; it must not exist, "
         "unless the same command made it")  # fmt: skip
     add_workers(parser)
+    parser.needs("--mono", "--lang")
+    parser.needs("--lang", "--mono")
+    parser.needs("--drop-overlap", "--mono")
     return parser

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from deepnmt.console import Parser, program, single_threaded, write_whole
+from deepnmt.console import Parser, check_output, program, single_threaded, write_whole
 from deepnmt.errors import UserError
 
 NAME = "embeddings"
@@ -16,17 +16,21 @@ example:
   deepnmt embeddings data/de-en:data/mono-de de.vec --lang de --width 128
   deepnmt train tiny data/de-en checkpoints/de-en --encoder-embed-path de.vec"""
 
+# A window takes memory in proportion.
+MOST = {"width": 100_000, "window": 1000}
+
 
 def main(words: Sequence[str] | None = None) -> None:
     """Learn the vectors that a command line describes, and write them. Raises `UserError` for faulty input."""
     given = parser().parse_args(words)
     faults = [
-        f"--{name} must be at least 1, but is {getattr(given, name)}"
-        for name in ("width", "window")
-        if getattr(given, name) < 1
+        f"--{name} must be from 1 to {most}, but is {getattr(given, name)}"
+        for name, most in MOST.items()
+        if not 1 <= getattr(given, name) <= most
     ]
     if faults:
         raise UserError(*faults)
+    check_output(given.out)
     single_threaded()
     # They import scipy.
     from deepnmt.corpus.word_vectors import learnt

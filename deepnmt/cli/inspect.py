@@ -57,6 +57,7 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     parser.add_argument("--json", type=place, metavar="FILE", help="file for all numbers")
     parser.add_argument("--html", type=place, metavar="FILE", help="file for a page of plots and tables (matplotlib)")
     parser.add_argument("--pictures", type=place, metavar="FOLDER", help="folder for the plots as PNG (matplotlib)")
+    parser.needs("--theta", "--attention-similarity")
     arguments = parser.parse_args(words)
     arguments.words = sys.argv[1:] if words is None else list(words)
     arguments.sources = [source(word) for word in arguments.source]
@@ -72,8 +73,6 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
             if getattr(arguments, name) is not None:
                 raise UserError(f"--attention-similarity cannot be combined with --{name}")
         arguments.theta = THETA if arguments.theta is None else arguments.theta
-    elif arguments.theta is not None:
-        raise UserError("--theta needs --attention-similarity")
     if arguments.options and all(each.is_checkpoint for each in arguments.sources):
         raise UserError("--set needs a recipe among SOURCE")
     return arguments

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import deepnmt
 from deepnmt.console import Parser, program, whole
+from deepnmt.errors import UserError
 
 DESCRIPTION = """Write log P of both sides of each training pair of DATA, in nats, by language models: the file for
 --marginals of dual supervised learning. A model is an ARPA file over subwords, or a checkpoint made by train-lm."""
@@ -23,11 +24,13 @@ def main(words: Sequence[str] | None = None) -> None:
     add("out", type=Path, metavar="OUT", help="file to write: a heading, then both numbers of each pair")
     add("--source-lm", type=Path, required=True, metavar="MODEL", help="language model of the source")
     add("--target-lm", type=Path, required=True, metavar="MODEL", help="language model of the target")
-    add("--max-tokens", type=whole("--max-tokens", 1, 10**6), default=4096, metavar="N",
+    add("--max-tokens", type=whole("--max-tokens", 1, 10**6), metavar="N",
         help="maximum tokens per batch of a checkpoint (default: 4096)")  # fmt: skip
     given = parser.parse_args(words)
+    if given.max_tokens and {given.source_lm.suffix, given.target_lm.suffix} == {".arpa"}:
+        raise UserError("--max-tokens needs a checkpoint as --source-lm or --target-lm")
     deepnmt.register()
     from deepnmt.reranking.pair_marginals import write_marginals
 
-    write_marginals(given.data, given.out, [given.source_lm, given.target_lm], given.max_tokens)
+    write_marginals(given.data, given.out, [given.source_lm, given.target_lm], given.max_tokens or 4096)
     print(f"{given.out} is ready")

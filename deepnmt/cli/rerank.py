@@ -56,15 +56,15 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--max-tokens", type=whole, default=2048, help="tokens of a scoring batch (default: 2048)")
     add_reference_option(parser)
     parser.add_argument("out", type=Path, metavar="OUT", help="folder to write")
+    parser.needs("--posterior", "--consensus")
+    parser.needs("--max-tokens", *(f"--{name}" for name in OPTIONS))
+    for part in ("--per-token", "--ensemble", "--seed", "--starts"):
+        parser.needs(part, "--tune")
     arguments = parser.parse_args(words)
     if not 0 <= arguments.seed < 2**32:
         raise UserError(f"--seed must be from 0 to {2**32 - 1}, but is {arguments.seed}")
     if arguments.consensus and any(getattr(arguments, option) for option in OPTIONS):
         raise UserError("--score, --reverse, --lm cannot be combined with --consensus, which takes P(y) from the lists")
-    if arguments.posterior != "model" and not arguments.consensus:
-        raise UserError("--posterior needs --consensus")
-    if arguments.per_token and not arguments.tune:
-        raise UserError("--per-token needs --tune; the weights' file records it")
     if arguments.ensemble:
         _check_ensemble(arguments)
     return arguments
@@ -72,9 +72,8 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 def _check_ensemble(arguments: argparse.Namespace) -> None:
     """Raise `UserError`, a line for each fault, if --ensemble has other features than models, or too few of them."""
-    faults = [] if arguments.tune else ["--ensemble needs --tune"]
     given = [f"--{name}" for name in ("reverse", "lm", "features", "per_token") if getattr(arguments, name)]
-    faults += [f"{name.replace('_', '-')} cannot be combined with --ensemble" for name in given]
+    faults = [f"{name.replace('_', '-')} cannot be combined with --ensemble" for name in given]
     if len(arguments.score) < 2:
         faults.append(f"--score must name two models or more with --ensemble, but names {len(arguments.score)}")
     several = [name for name, paths in arguments.score if len(paths) > 1]

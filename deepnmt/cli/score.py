@@ -55,6 +55,8 @@ def parser() -> Parser:
           "char for other languages without spaces)")  # fmt: skip
     texts("--lowercase", action="store_true", help="ignore case, by the rules of the language")
     texts("--pretokenized", action="store_true", help="score tokenised BLEU alone: the texts are tokens")
+    parser.needs("--comet-python", "--comet")
+    parser.needs("--source", "--comet")
     return parser
 
 
@@ -81,7 +83,9 @@ def main(words: Optional[Sequence[str]] = None) -> None:
 
 
 def check_options(given: Namespace) -> None:
-    """Raise `UserError` for an option that does not apply to the translations, a folder or a text."""
+    """Raise `UserError` for an option that does not apply to the translations, or for a missing file."""
+    from deepnmt.text.comet import find_python  # here, since --help need not wait for it
+
     folder = given.translations.is_dir()
     if not folder and given.reference is None:
         raise UserError(f"{given.translations} is a text, which needs a reference, REF")
@@ -91,10 +95,13 @@ def check_options(given: Namespace) -> None:
     for name, what in needed.items():
         if given.comet and not getattr(given, name):
             raise UserError(f"--comet needs {option(name)}, {what}")
-        if getattr(given, name) and not given.comet:
-            raise UserError(f"{option(name)} needs --comet")
     if given.comet and given.pretokenized:
         raise UserError("--comet cannot be combined with --pretokenized")
+    if given.comet:
+        # The other scores take minutes for a large text.
+        find_python(given.comet, given.comet_python)
+        if not given.source.is_file():
+            raise UserError(f"--source: {given.source} not found")
     if given.tokenizer and given.pretokenized:
         raise UserError("--tokenizer cannot be combined with --pretokenized")
     if given.split_compounds and not folder and not given.pretokenized:

@@ -36,7 +36,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     arguments = parse(words)
     keys = _keys(arguments.api_key_file) if arguments.api_key_file else []
     from deepnmt.serving.directions import Directions
-    from deepnmt.serving.server import Settings, early_reloads, serve
+    from deepnmt.serving.server import Settings, bound, early_reloads, serve
 
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", level=logging.WARNING)
     logging.getLogger("deepnmt.serving").setLevel(logging.INFO)
@@ -55,8 +55,9 @@ def main(words: Optional[Sequence[str]] = None) -> None:
         arguments.allow_origin,
         not arguments.no_split,
     )
-    with early_reloads() as early:
-        serve(Directions(arguments.models, arguments.threads), settings, early)
+    # The models take longer than the address to be refused.
+    with early_reloads() as early, bound(settings.host, settings.port) as sock:
+        serve(Directions(arguments.models, arguments.threads), settings, sock, early)
 
 
 def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:

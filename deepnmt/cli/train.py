@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from deepnmt.console import Parser, program
-from deepnmt.errors import UserError
 from deepnmt.recipe import named_recipes
 from deepnmt.runs.place import Place
 from deepnmt.runs.supervision import train
@@ -46,9 +45,8 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--both-recipe", metavar="RECIPE", help="recipe of the model of both directions (default: RECIPE)"
     )
+    parser.needs("--both-recipe", "--both-directions")
     given, options = parser.parse_before_options(words, "fairseq-train")
-    if given.both_recipe and not given.both_directions:
-        raise UserError("--both-recipe needs --both-directions")
     recipe = named_recipes.find(given.recipe)
     Place.of_environment()
     module, recipes = "deepnmt.runs.training", [recipe]

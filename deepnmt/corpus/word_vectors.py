@@ -67,12 +67,21 @@ def vectors(information: sparse.csr_matrix, width: int) -> Floats:
 
 
 def text_of(folders: Sequence[Path], subsets: Sequence[str], language: str) -> Iterator[str]:
-    """Yield the subwords of a language in data folders, a line each. Raises `UserError` without such text."""
-    paths = [folder / "text" / f"{subset}.bpe.{language}" for folder in folders for subset in subsets]
-    present = [path for path in paths if path.is_file()]
-    if not present:
-        raise UserError(f"{' and '.join(map(str, paths))}: no such file")
-    for path in present:
+    """Yield the subwords of a language in data folders, a line each.
+
+    Raises:
+        UserError: a folder has no such text, or another dictionary than the first
+    """
+    first, found = folders[0] / f"dict.{language}.txt", []
+    for folder in folders:
+        paths = [folder / "text" / f"{subset}.bpe.{language}" for subset in subsets]
+        present = [path for path in paths if path.is_file()]
+        if not present:
+            raise UserError(f"{' and '.join(map(str, paths))}: no such file")
+        if read_types(folder / first.name) != read_types(first):
+            raise UserError(f"{folder / first.name}: must have the types of {first}, but has others")
+        found += present
+    for path in found:
         yield from lines_of(path)
 
 

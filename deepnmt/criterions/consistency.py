@@ -86,6 +86,10 @@ class ConsistencyCriterion(FusedLabelSmoothedCrossEntropy):
             loss, nll, kl = loss.sum(), nll.sum(), kl.sum()
         return self.result(sample, loss, nll_loss=nll, kl_loss=kl, **log)
 
+    def takes_weights(self, model: Any) -> bool:
+        """Return False: two passes have the weights position by position."""
+        return False
+
     def fused(
         self, model: Any, sample: dict[str, Any], inputs: dict[str, Any]
     ) -> tuple[Tensor, Tensor, Tensor, dict[str, Any]]:

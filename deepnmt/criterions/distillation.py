@@ -21,7 +21,7 @@ from deepnmt.criterions.hints import FORM, UNIFORM, Hints
 from deepnmt.errors import UserError
 from deepnmt.kernels.linear_cross_entropy import Taught
 from deepnmt.kernels.projection import pieces
-from deepnmt.options.option_table import described
+from deepnmt.options.option_table import described, option
 
 NAME = "label_smoothed_cross_entropy_distillation"
 MISSING_TEACHER = f"--teacher must be given to train with --criterion {NAME}, but is not"
@@ -272,5 +272,6 @@ def _hint_faults(task: Any, cfg: DistillationConfig) -> Iterator[str]:
         return
     if cfg.teacher and ":" in cfg.teacher:
         yield f"--teacher must be one checkpoint with --hint-weight or --hint-attention-weight, but is {cfg.teacher}"
-    if getattr(task.cfg, "pair_weights", None):
-        yield "--hint-weight and --hint-attention-weight cannot be combined with --pair-weights"
+    for name in ("pair_weights", "set_weights"):
+        if getattr(task.cfg, name, None):
+            yield f"--hint-weight and --hint-attention-weight cannot be combined with {option(name)}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
+import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterionConfig
 from fairseq.utils import split_paths
 from torch import Tensor
@@ -18,6 +19,7 @@ from torch import Tensor
 from deepnmt.criterions.fused import FusedLabelSmoothedCrossEntropy, obstacle
 from deepnmt.data.exchanged_pairs import exchanged
 from deepnmt.data.marginals import read_marginals
+from deepnmt.data.weighted_pairs import WEIGHTS
 from deepnmt.errors import UserError
 from deepnmt.kernels.linear_cross_entropy import Losses, linear_cross_entropy
 from deepnmt.kernels.linear_log_probs import linear_log_probs
@@ -68,7 +70,8 @@ class DualSupervised(FusedLabelSmoothedCrossEntropy):
 
     NLLs are label-smoothed sums over tokens, D's terms sums over tokens without smoothing. P(x) and P(y) are a file's.
     n_x and n_y count the tokens of the batch: each model's loss is a mean over its own target. With --sentence-avg, the
-    factor is 1. With l = 0, each model trains as it would alone. Validation is without D.
+    factor is 1. Weights of pairs multiply their losses, their D^2 and their tokens. With l = 0, each model trains as it
+    would alone. Validation is without D.
 
     The log has `loss`; `nll_loss` and the perplexity of `fwd`, `backward_nll_loss` of `bwd`, and, in training, the mean
     of D^2 as `gap`.
@@ -106,19 +109,21 @@ class DualSupervised(FusedLabelSmoothedCrossEntropy):
         passes = [*pairs, *sample.get(PASSES, ())]
         features = model(**passes[0].inputs, others=[(each.direction, each.inputs) for each in passes[1:]])
         zero = features[0].new_zeros(())
+        weights = sample.get(WEIGHTS)
+        own = [weights, weights, *[None] * (len(passes) - 2)]
         sums = [
-            self.sums(model, each, output, accuracy=self.report_accuracy and number == 0)
-            for number, (each, output) in enumerate(zip(passes, features))
+            self.sums(model, each, output, each_own, accuracy=self.report_accuracy and number == 0)
+            for number, (each, output, each_own) in enumerate(zip(passes, features, own))
         ]
         losses, sizes, more = dict.fromkeys(DIRECTIONS, zero), dict.fromkeys(DIRECTIONS, 0.0), zero
-        for each, found in zip(passes, sums):
+        for each, found, each_own in zip(passes, sums, own):
             scaled = found.loss if each.weight == 1 else each.weight * found.loss
             if each.counts is not None:
                 more = more + scaled
             else:
                 losses[each.direction] = losses[each.direction] + scaled
-                sizes[each.direction] += each.weight * self.size(each.target)
-        factor = sizes[FWD] / max(sizes[BWD], 1)
+                sizes[each.direction] += each.weight * self.size(each.target, each_own)
+        factor = sizes[FWD] / (sizes[BWD] or 1)
         loss = losses[FWD] + (losses[BWD] if factor == 1 else factor * losses[BWD]) + more
         others = int(turned["target"].ne(self.padding_idx).sum())
         logged = {"nll_loss": sums[0].nll, "backward_nll_loss": sums[1].nll, "backward_ntokens": others}
@@ -126,21 +131,28 @@ class DualSupervised(FusedLabelSmoothedCrossEntropy):
             logged |= {"n_correct": int(sums[0].correct), "total": sample["ntokens"]}
         if model.training and self.weight:
             squares = self.gaps(model, sample["id"], pairs, features).square()
-            loss = loss + self.weight * squares.sum()
+            loss = loss + self.weight * (squares if weights is None else squares * weights.to(squares)).sum()
             logged["gap"] = squares.detach().sum()
-        size = sizes[FWD] if PASSES in sample else None
+        size = sizes[FWD] if PASSES in sample or weights is not None else None
         return self.result(sample, loss, size, **logged)
 
-    def sums(self, model: Any, each: Pass, features: Tensor, accuracy: bool) -> Losses:
-        """Return the losses of a pass, summed over its tokens, for features, B x T x C."""
+    def sums(self, model: Any, each: Pass, features: Tensor, weights: Optional[Tensor], accuracy: bool) -> Losses:
+        """Return the losses of a pass, summed over its tokens, for features, B x T x C, and weights of its pairs, B."""
         counted = each.target.ne(self.padding_idx).nonzero(as_tuple=True)
         weight = getattr(model, each.direction).decoder.output_projection.weight
-        smoothing, counts = (self.eps, None) if each.counts is None else (0.0, each.counts[counted])
+        of_pairs = None if weights is None else weights[counted[0]]
+        smoothing, counts = (self.eps, of_pairs) if each.counts is None else (0.0, each.counts[counted])
         return linear_cross_entropy(features[counted], weight, each.target[counted], smoothing, accuracy, counts)
 
-    def size(self, target: Tensor) -> int:
-        """Return the number of sentences or tokens of a target, B x T, by which the loss is divided."""
-        return len(target) if self.sentence_avg else int(target.ne(self.padding_idx).sum())
+    def size(self, target: Tensor, weights: Optional[Tensor]) -> float:
+        """Return the number of sentences or tokens of a target, B x T, by which the loss is divided, by weights, B."""
+        counts = target.ne(self.padding_idx).sum(1)
+        counts = torch.ones_like(counts) if self.sentence_avg else counts
+        return int(counts.sum()) if weights is None else float((counts * weights).sum())
+
+    def takes_weights(self, model: Any) -> bool:
+        """Return True: other models are refused."""
+        return True
 
     def gaps(self, model: Any, numbers: Tensor, pairs: list[Pass], features: list[Tensor]) -> Tensor:
         """Return D of the pairs of a batch, B, for their numbers in the training set, B."""

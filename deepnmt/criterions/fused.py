@@ -45,10 +45,10 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # typ
         """
         reason = obstacle(model)
         # No other loss supports weights and teachers: with them the kernel uses its own reference.
-        alone = WEIGHTS in sample or self.has_teachers(model)
+        alone = (WEIGHTS in sample and reduce) or self.has_teachers(model)
         taken = reason is None if alone else may_take("fused loss", reason)
         if not taken or not reduce:
-            if WEIGHTS in sample:
+            if WEIGHTS in sample and reduce:
                 raise UserError(f"--pair-weights cannot be used with this model: {reason}")
             result: tuple[Any, int, dict[str, Any]] = super().forward(model, sample, reduce)
             return result
@@ -88,6 +88,10 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # typ
         if any(name in log for log in outputs):
             number = sum(log.get(per, 0) for log in outputs)
             metrics.log_scalar(name, sum(log.get(name, 0) for log in outputs) / number / unit, number, round=digits)
+
+    def takes_weights(self, model: Any) -> bool:
+        """Return whether `forward` in training multiplies by the weights of a batch's pairs."""
+        return obstacle(model) is None
 
     def has_teachers(self, model: Any) -> bool:
         """Return whether `taught` has predictions for the positions of a batch of this model."""

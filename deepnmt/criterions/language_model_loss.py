@@ -11,6 +11,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from deepnmt.criterions.fused import FusedLabelSmoothedCrossEntropy, obstacle
 from deepnmt.data.companions import MONO, TARGET
 from deepnmt.data.exchanged_pairs import batch_of
+from deepnmt.data.weighted_pairs import PAIRS, TOKENS, WEIGHTS
 from deepnmt.errors import UserError
 from deepnmt.kernels.linear_cross_entropy import linear_cross_entropy
 from deepnmt.options.option_table import described
@@ -28,9 +29,10 @@ class LanguageModelLoss(FusedLabelSmoothedCrossEntropy):
 
         loss = NLL(pairs) + l n / m NLL_LM(text)
 
-    both label-smoothed. n and m count the target tokens of the pairs and of the text beside them: each loss is a mean
-    per token. The language model is the decoder's lowest layers, with the output layer of the whole decoder. Validation
-    has the first term alone, and so has training with l = 0. In training, the log has the second one as `lm_loss`.
+    both label-smoothed. n counts the target tokens of the pairs, by their weights, and m the tokens of the text beside
+    them: each loss is a mean per token. The language model is the decoder's lowest layers, with the output layer of the
+    whole decoder. Validation has the first term alone, and so has training with l = 0. In training, the log has the
+    second one as `lm_loss`.
 
     Raises:
         UserError: the weight or the prefix to be ignored is out of range
@@ -66,18 +68,21 @@ class LanguageModelLoss(FusedLabelSmoothedCrossEntropy):
         inputs = {**sample["net_input"], "text": text["net_input"]["prev_output_tokens"]}
         features, extra = model(**inputs, features_only=True)
         weight, found = model.decoder.output_projection.weight, []
-        for output, target, accuracy in (
-            (features, sample["target"], self.report_accuracy),
-            (extra["text_output"], text["target"], False),
+        weights = sample.get(WEIGHTS)
+        for output, target, accuracy, own in (
+            (features, sample["target"], self.report_accuracy, weights),
+            (extra["text_output"], text["target"], False, None),
         ):
             counted = target.ne(self.padding_idx).nonzero(as_tuple=True)
-            found.append(linear_cross_entropy(output[counted], weight, target[counted], self.eps, accuracy))
+            counts = None if own is None else own[counted[0]]
+            found.append(linear_cross_entropy(output[counted], weight, target[counted], self.eps, accuracy, counts))
         pairs, alone = found
         words, others = (int(target.ne(self.padding_idx).sum()) for target in (sample["target"], text["target"]))
-        loss = pairs.loss + self.weight * words / others * alone.loss
+        size = None if weights is None else sample[PAIRS if self.sentence_avg else TOKENS]
+        loss = pairs.loss + self.weight * (words if weights is None else sample[TOKENS]) / others * alone.loss
         logged = {"nll_loss": pairs.nll, "lm_loss": alone.nll, "lm_ntokens": others}
         logged |= {"n_correct": int(pairs.correct), "total": words} if self.report_accuracy else {}
-        return self.result(sample, loss, **logged)
+        return self.result(sample, loss, size, **logged)
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: list[dict[str, Any]]) -> None:

@@ -61,6 +61,10 @@ class TwoSided(FusedLabelSmoothedCrossEntropy):
         nlls = {"nll_loss": nll.detach(), "backward_nll_loss": backward_nll.detach()}
         return self.result(sample, loss, **nlls, **accuracy)
 
+    def takes_weights(self, model: Any) -> bool:
+        """Return False: two passes have the weights position by position."""
+        return False
+
     def fused(self, model: Any, sample: Any, turned: Any, reduce: bool) -> tuple[Losses, Losses, dict[str, int]]:
         """Return loss and NLL of both decoders, and the accuracy if requested, without tensors of all logits."""
         features, extra = model(**sample["net_input"], features_only=True, backward=True)

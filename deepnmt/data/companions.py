@@ -158,11 +158,11 @@ def with_companions(
         seed: of the training
 
     Raises:
-        UserError: there is no text of a wanted language, or a text is faulty
+        UserError: there is text of another language than the wanted ones, or a text is faulty
     """
     texts = languages_in([Path(folder) for folder in mono.split(":")])
     wanted = {side: language for side, language in languages.items() if language in texts}
-    if not wanted:
+    if not wanted or len(wanted) < len(texts):
         raise UserError(f"--mono must have text in {' or '.join(languages.values())}, but has {', '.join(texts)}")
     dictionaries = {SOURCE: plain.src_dict, TARGET: plain.tgt_dict}
     lengths = {SOURCE: plain.src_sizes, TARGET: plain.tgt_sizes}

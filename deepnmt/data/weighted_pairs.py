@@ -27,22 +27,17 @@ WEIGHTS, TOKENS, PAIRS = "pair_weights", "weighted_tokens", "weighted_pairs"
 Weights = npt.NDArray[np.float64]
 
 
-def weighing(cfg: Any) -> str:
-    """Return the first option that gives weights, or an empty text."""
-    return next((option(name) for name in ("pair_weights", "set_weights") if getattr(cfg, name)), "")
-
-
 def requested_weights(cfg: Any, sources: Any) -> Optional[Weights]:
     """Return the weight of each training pair by a task's options, or None; `sources` are fairseq's, of all pairs.
 
     Raises:
         UserError: the weights do not fit the pairs, or DATA is several folders
     """
-    asked = weighing(cfg)
+    asked = [option(name) for name in ("pair_weights", "set_weights") if getattr(cfg, name)]
     if not asked:
         return None
     if len(split_paths(cfg.data)) > 1:
-        raise UserError(f"{asked} needs a single data folder, but DATA names several")
+        raise UserError(f"{asked[0]} needs a single data folder, but DATA names several")
     weights = np.ones(len(sources))
     if cfg.set_weights:
         weights *= weights_of_sets(cfg.set_weights, set_sizes(Path(cfg.data), sources))

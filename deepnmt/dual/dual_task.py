@@ -3,29 +3,28 @@
 # No postponed annotations here: fairseq builds its command line from the types of the fields.
 
 import copy
-import math
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Optional
 
 import torch
 from fairseq.data import Dictionary
-from fairseq.models import FairseqLanguageModel
 from fairseq.tasks import register_task
+from fairseq.utils import split_paths
 
+from deepnmt.checkpoints.data_fit import check_language_model
 from deepnmt.criterions.dual_supervised import PASSES, Pass
 from deepnmt.criterions.minimum_risk import LONGEST, unwrapped
 from deepnmt.data.companions import MONO, SOURCE, TARGET
 from deepnmt.dual.back_translated import back_translated
 from deepnmt.dual.policy_gradient import policy_passes
 from deepnmt.errors import UserError
-from deepnmt.limits import BEAM
 from deepnmt.model.dual import BWD, FWD
-from deepnmt.options.dual_rules import TASK
-from deepnmt.options.option_table import described
+from deepnmt.options.dual_rules import OF_TASK, TASK
+from deepnmt.options.option_table import TRAINING, described, option, range_faults
 from deepnmt.search import fusion
-from deepnmt.text.dictionary import other_types
 from deepnmt.translation_task import DeepTranslationConfig, DeepTranslationTask
 
 # Who translates the text of a side, and who translates back.
@@ -53,7 +52,8 @@ class DeepDualTask(DeepTranslationTask):
     """
 
     def __init__(self, cfg: DeepDualConfig, src_dict: Dictionary, tgt_dict: Dictionary) -> None:
-        if faults := list(range_faults(cfg)):
+        own = {name: getattr(cfg, name, None) for name in OF_TASK}
+        if faults := [f"--{name} {rest}" for name, rest in range_faults(own, TRAINING)]:
             raise UserError(*faults)
         super().__init__(cfg, src_dict, tgt_dict)
         # The model, and its generators by direction and kind.
@@ -74,23 +74,26 @@ class DeepDualTask(DeepTranslationTask):
         if self.cfg.lambda_dual and not self.language_models:
             text = self.datasets[split][0][MONO]
             self.language_models = {side: self._language_model(side) for side in text}
+            for side, name in LANGUAGE_MODELS.items():
+                if getattr(self.cfg, name) and side not in text:
+                    raise UserError(f"{option(name)} needs --mono with text of the {side}")
 
     def _language_model(self, side: str) -> Any:
         """Return the model of the translations' language for text of a side; None where it has no share."""
-        name, dictionary = LANGUAGE_MODELS[side], self.tgt_dict if side == SOURCE else self.src_dict
+        name = LANGUAGE_MODELS[side]
         path = getattr(self.cfg, name)
-        option = f"--{name.replace('_', '-')}"
         if not self.cfg.dual_lm_share:
             return None
         if not path:
-            raise UserError(f"{option} must be given with --lambda-dual and text of the {side}, but is not")
+            raise UserError(f"{option(name)} must be given with --lambda-dual and text of the {side}, but is not")
+        data = split_paths(self.cfg.data)[0]
+        language = self.cfg.target_lang if side == SOURCE else self.cfg.source_lang
+        try:
+            check_language_model(Path(path), Path(data), language)
+        except UserError as error:
+            raise UserError(*(f"{option(name)}: {line}" for line in str(error).splitlines())) from None
         # It moves to the device of its first batch.
-        model = fusion.load_language_model(path, self.cfg.data, torch.empty(0))
-        if not isinstance(model, FairseqLanguageModel):
-            raise UserError(f"{option}: must be a language model, but is a {type(model).__name__}")
-        if fault := other_types(dictionary.symbols, model.decoder.dictionary.symbols):
-            raise UserError(f"{option}: must be of the dictionary of DATA, {fault}")
-        return model
+        return fusion.load_language_model(path, data, torch.empty(0))
 
     def train_step(
         self, sample: Any, model: Any, criterion: Any, optimizer: Any, update_num: int, *more: Any, **options: Any
@@ -133,19 +136,9 @@ class DeepDualTask(DeepTranslationTask):
             number = self.cfg.dual_samples if sampling else 1
             # A sample may be empty: leaving these out would change the probabilities of the others.
             options = Namespace(beam=number, nbest=number, sampling=sampling, min_len=0 if sampling else 1, **LONGEST)
-            known[direction, sampling] = task.build_generator([getattr(model, direction)], options)
+            more = {"draws": sampling}
+            known[direction, sampling] = task.build_generator([getattr(model, direction)], options, None, more)
         return known[direction, sampling]
-
-
-def range_faults(cfg: Any) -> Iterator[str]:
-    """Yield the options of the task that are out of range."""
-    for name in ("lambda_otf", "lambda_dual"):
-        if not 0 <= getattr(cfg, name) < math.inf:
-            yield f"--{name.replace('_', '-')} must be a finite number of at least 0, but is {getattr(cfg, name)}"
-    if not 2 <= cfg.dual_samples <= BEAM:
-        yield f"--dual-samples must be from 2 to {BEAM}, but is {cfg.dual_samples}"
-    if not 0 <= cfg.dual_lm_share <= 1:
-        yield f"--dual-lm-share must be from 0 to 1, but is {cfg.dual_lm_share}"
 
 
 def register() -> None:

@@ -32,7 +32,7 @@ from deepnmt.engines.registry import ENGINES
 from deepnmt.errors import UserError
 from deepnmt.text.dictionary import check_dictionary
 from deepnmt.text.pipeline import TextPipeline
-from deepnmt.text.record import MODEL_FOLDER, SHORTLIST, read_record, sha256, write_record
+from deepnmt.text.record import MODEL_FOLDER, SHORTLIST, check_kinds, read_record, sha256, write_record
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.subwords import CODES
 
@@ -136,8 +136,7 @@ class ModelFolder:
             raise UserError(f"{file}: 'longest' must be at least 1, but is {record['longest']}")
         text = TextSettings.from_record(record, file)
         search = _search_settings(file, record["search"])
-        # Earlier versions did not write it.
-        architecture = read_record(file, architecture=dict)["architecture"] if "architecture" in record else {}
+        architecture = _architecture(file, record)
         folder = cls(
             path, text, record["engine"], record["weights"], record["longest"], search, record["check"], architecture
         )
@@ -212,6 +211,18 @@ def _search_settings(file: Path, record: dict[str, Any]) -> SearchSettings:
         return SearchSettings(**own, more={name: value for name, value in record.items() if name not in KINDS})
     except UserError as error:
         raise UserError(*(f"{file}: 'search': {line}" for line in str(error).splitlines())) from None
+
+
+def _architecture(file: Path, record: dict[str, Any]) -> dict[str, Any]:
+    """Return the description of the models, whose own options are checked where they are built."""
+    # Earlier versions did not write it.
+    found: Any = record.get("architecture", {})
+    if found != {}:
+        check_kinds(file, record, {"architecture": dict})
+        check_kinds(file, found, {"left_pad_source": bool, "models": list}, "architecture.")
+        models = {str(number): each for number, each in enumerate(found["models"])}
+        check_kinds(file, models, dict.fromkeys(models, dict), "architecture.models.")
+    return dict(found)
 
 
 def _files(folder: Path) -> Iterator[str]:

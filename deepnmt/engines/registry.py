@@ -4,7 +4,8 @@ The two modules in the folder `deepnmt/engines/NAME/` are imported on demand. A 
 libraries of the engines that it uses:
 
     engine.py    load(folder: ModelFolder, threads: int | None) -> Engine
-    writer.py    write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> None
+    writer.py    check(models: Sequence[Any], weights: str) -> None, if some are refused
+                 write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> None
                  finish(folder: ModelFolder, scores: Mapping[str, Any]) -> None, if files depend on the check
 
 A folder of another engine than torch also holds the torch engine's files. They translate where the engine is not

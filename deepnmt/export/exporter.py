@@ -24,6 +24,7 @@ from deepnmt.export.shortlists import ListOf, by_name, shortlists
 from deepnmt.jobs.job import Job
 from deepnmt.options.option_table import EXPORT, range_faults
 from deepnmt.search.shortlist import Shortlist
+from deepnmt.search.supported import check_shortlist
 from deepnmt.text.data_folder import check_dictionaries
 from deepnmt.text.pipeline import TextPipeline, text_files
 from deepnmt.text.record import SHORTLIST, read_scores
@@ -146,6 +147,11 @@ def _exported(task: Export, source: _Source, target: Path) -> Result | None:
     writer, settings, reference = engine_module(task.engine, "writer"), source.settings, source.reference
     if reference.right_to_left and task.engine != "torch":
         raise UserError("models that translate from right to left: use --engine torch")
+    if hasattr(writer, "check"):
+        writer.check(reference.models, task.weights)
+    # Before a lexicon is learnt, which may take hours.
+    for model in reference.models if task.shortlist is not None else ():
+        check_shortlist(model)
     with whole_folder(target) as temporary:
         if (lists := source.lists()) is not None:
             lists.write(temporary / SHORTLIST)

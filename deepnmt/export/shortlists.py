@@ -85,10 +85,13 @@ def _frequent(text: Path, numbers: dict[str, int], most: int) -> np.ndarray:
 def _best(
     entries: Iterable[Entry], sources: dict[str, int], targets: dict[str, int]
 ) -> Iterator[tuple[int, list[int]]]:
-    """Yield each source type and its most probable translations that are types."""
+    """Yield each source type and its most probable translations that are types.
+
+    Special symbols lack them: padding's would be on the lists of a batch's shorter sentences.
+    """
     found: dict[int, list[tuple[float, int]]] = {}
     for word, other, probability in entries:
-        if word in sources and other in targets:
+        if word in sources and word not in SPECIAL_SYMBOLS and other in targets:
             found.setdefault(sources[word], []).append((-probability, targets[other]))
     for row, others in found.items():
         yield row, [place for _, place in sorted(others)[:CANDIDATES]]

@@ -58,16 +58,6 @@ def option_faults(config: DualConfig) -> Iterator[str]:
         yield f"--initializer must need no batches with arch {ARCH}, but is {config.initializer}"
 
 
-def start_faults(cfg: Any) -> Iterator[str]:
-    """Yield the starts that a new training lacks; a resumed one needs none. `cfg` has all options of the training."""
-    if (Path(cfg.checkpoint.save_dir) / cfg.checkpoint.restore_file).exists():
-        return
-    for name in STARTS:
-        path = getattr(cfg.model, name, None)
-        if path and not Path(path).is_file():
-            yield f"--{dashed(name)}: checkpoint '{path}' not found"
-
-
 class DualModel(BaseFairseqModel):  # type: ignore[misc]
     """See the top of this file."""
 

@@ -50,6 +50,8 @@ def load_frozen(encoder: Any, path: Path) -> None:
     if TABLE in found and TABLE in own:
         # A pre-training has further types at the end.
         found[TABLE] = found[TABLE][: len(own[TABLE])]
+    if surplus := sorted(found.keys() - encoder.state_dict().keys()):
+        raise UserError(f"--fused-encoder {path}: must have the encoder of this model, but also has {surplus[0]}")
     for name, tensor in own.items():
         if name not in found or found[name].shape != tensor.shape:
             has = "has another shape" if name in found else "is missing"

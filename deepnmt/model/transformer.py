@@ -45,7 +45,7 @@ class DLCLTransformerModel(TransformerModelBase):  # type: ignore[misc]
         """Build the model of a configuration: fairseq's dataclass, a Namespace, or a checkpoint's mapping.
 
         Raises:
-            UserError: options that are out of range or exclude each other, all of them at once
+            UserError: options that are out of range or exclude each other, all of them at once, or freeze everything
         """
         # Without the patches, fairseq's trainer would silently train this model differently.
         deepnmt.register()
@@ -71,6 +71,8 @@ class DLCLTransformerModel(TransformerModelBase):  # type: ignore[misc]
             name = "encoder" if stack is model.encoder else "decoder"
             freeze(stack.layers, frozen_layers(getattr(own, f"{name}_freeze"), own.depth(name)))
             wrap_layers(stack, stock)
+        if not any(parameter.requires_grad for parameter in model.parameters()):
+            raise UserError("--encoder-freeze, --decoder-freeze and --freeze-embeddings must leave something to train")
         return model
 
     @classmethod

@@ -1,6 +1,7 @@
 """Which options go together with a model of both directions, and with text of one language beside the pairs."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from deepnmt.options.option_table import Fault, dashed
@@ -19,6 +20,14 @@ OF_MODELS = (
 CUTS = ("bpe_dropout", "unigram_sampling")
 # Options of the task, which a model of one direction lacks.
 OF_TASK = ("mono", "lambda_otf", "lambda_dual", "dual_samples", "dual_lm_share", "source_lm", "target_lm")
+# Options without an effect where another one, with its default, is 0; and their defaults.
+PARTS: tuple[tuple[str, float, dict[str, Any]], ...] = (
+    ("lambda_dual", 0.0, {"dual_samples": 2, "dual_lm_share": 0.01, "source_lm": None, "target_lm": None}),
+    ("dual_lm_share", 0.01, {"source_lm": None, "target_lm": None}),
+    ("dual_weight", 0.0, {"marginals": None}),
+)
+# Files that a training reads before its first update.
+FILES = ("marginals", "source_lm", "target_lm", "pair_weights")
 # BLEU needs one model; the others belong to one direction.
 OF_TRAININGS = ("eval_bleu", "right_to_left", "load_alignments", "truncate_source", "ignore_prefix_size")
 
@@ -40,7 +49,12 @@ def dual_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
             if value in (CRITERION, TASK):
                 yield "arch", f"must be {ARCH} with {name} {value}, but is {arch}"
         return
-    yield from _text_faults(values)
+    if task == TASK and not (values.get("lambda_otf") or values.get("lambda_dual")):
+        yield "lambda-otf", f"or lambda-dual must be above 0 with task {TASK}, but both are 0"
+    for whole, own, parts in PARTS:
+        for name, default in parts.items():
+            if values.get(name, default) != default and not values.get(whole, own):
+                yield dashed(name), f"needs {dashed(whole)}, but it is 0"
     if criterion != CRITERION:
         yield "criterion", f"must be {CRITERION} with arch {ARCH}, but is {criterion}"
     yield from model_faults(values)
@@ -49,8 +63,6 @@ def dual_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
             yield dashed(name), f"cannot be combined with arch {ARCH}"
     if values.get("sample_share") not in (None, 1):
         yield "sample-share", f"cannot be combined with arch {ARCH}"
-    if values.get("ddp_backend") == "fully_sharded":
-        yield "ddp-backend", f"must not be fully_sharded with arch {ARCH}, but is"
     if values.get("marginals"):
         # They are of one cut of the text, and of each pair once.
         for name in CUTS:
@@ -58,18 +70,6 @@ def dual_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
                 yield dashed(name), "cannot be combined with marginals"
         if (copies := values.get("upsample_primary")) not in (None, -1, 1):
             yield "upsample-primary", f"must be 1 with marginals, but is {copies}"
-
-
-def _text_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yield the faults of learning from text of one language."""
-    if values.get("task") != TASK:
-        return
-    if not (values.get("lambda_otf") or values.get("lambda_dual")):
-        yield "lambda-otf", f"or lambda-dual must be above 0 with task {TASK}, but both are 0"
-    if not values.get("lambda_dual"):
-        for name, default in (("dual_samples", 2), ("dual_lm_share", 0.01), ("source_lm", None), ("target_lm", None)):
-            if values.get(name, default) != default:
-                yield dashed(name), "needs lambda-dual, but it is 0"
 
 
 def text_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
@@ -84,7 +84,13 @@ def text_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def missing(values: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yield the files that a training lacks; recipes leave them to the command line."""
+    """Yield the files that a training lacks, or does not find; recipes leave them to the command line."""
+    for name in FILES:
+        if (path := values.get(name)) and not Path(path).is_file():
+            yield f"{dashed(name)}:", f"no such file '{path}'"
+    for folder in (values.get("mono") or "").split(":"):
+        if folder and not Path(folder).is_dir():
+            yield "mono:", f"data folder '{folder}' not found"
     if values.get("criterion") == CRITERION and values.get("dual_weight") and not values.get("marginals"):
         yield "marginals", f"must be given with dual-weight {values['dual_weight']}, but is not"
     reads = values.get("criterion") == LANGUAGE_MODEL and values.get("lm_loss_weight")

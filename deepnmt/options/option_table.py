@@ -102,6 +102,7 @@ POSITIVE = Rule("a finite number above 0", lambda x: 0 < x < math.inf)
 FINITE = Rule("a finite number", math.isfinite)
 SHARE = Rule("at least 0 and below 1", lambda x: 0 <= x < 1)
 PROPER_SHARE = Rule("above 0 and below 1", lambda x: 0 < x < 1)
+FRACTION = Rule("at least 0 and at most 1", lambda x: 0 <= x <= 1)
 POSITIVE_SHARE = Rule("above 0 and at most 1", lambda x: 0 < x <= 1)
 OFF_OR_MORE = Rule(f"-1 (off), or from 0 to {INT}", lambda n: -1 <= n <= INT)
 BETAS = Rule("two numbers of at least 0 and below 1, such as (0.9, 0.98)", is_betas)
@@ -263,7 +264,11 @@ OPTIONS: dict[str, Row] = {
     "competence_start": Row(TRAINING, PROPER_SHARE),
     "competence_every": Row(TRAINING, whole(1)),
     "mass_share": Row(TRAINING, POSITIVE_SHARE),
-    "quant_noise_pq": Row(TRAINING, Rule("at least 0 and at most 1", lambda x: 0 <= x <= 1)),
+    "lambda_otf": Row(TRAINING, number(0)),
+    "lambda_dual": Row(TRAINING, number(0)),
+    "dual_samples": Row(TRAINING, whole(2, BEAM)),
+    "dual_lm_share": Row(TRAINING, FRACTION),
+    "quant_noise_pq": Row(TRAINING, FRACTION),
     "adaptive_softmax_cutoff": Row(TRAINING, INCREASING),
     "warmup_updates": Row(TRAINING, whole(0)),
     "warmup_init_lr": Row(
@@ -298,7 +303,7 @@ OPTIONS: dict[str, Row] = {
     **{f"{stack}_max_relative_length": Row(MODEL, whole(0)) for stack in STACKS},
     **{f"{stack}_skip": Row(MODEL, SHARE) for stack in STACKS},
     "decoder_lm_layers": Row(MODEL, whole(0)),
-    "fused_drop": Row(MODEL, Rule("at least 0 and at most 1", lambda x: 0 <= x <= 1), inference=False),
+    "fused_drop": Row(MODEL, FRACTION, inference=False),
     "encoder_embedding_cutoffs": Row(MODEL, Rule(f"none, or {INCREASING.words}", _is_bands)),
     "embedding_factor": Row(MODEL, whole(1), part_of="encoder_embedding_cutoffs"),
     "decoder_input_dim": Row(MODEL, CHANNELS),

@@ -20,7 +20,7 @@ from deepnmt.preparation.stage_bar import Done, unseen
 from deepnmt.text.dictionary import END
 from deepnmt.text.in_order import blocks, in_order
 from deepnmt.text.index_file import UNKNOWN, Binarised, kind_for, write_numbers
-from deepnmt.text.subwords import Subwords
+from deepnmt.text.subwords import Subwords, pieces_of
 
 WORDS = 5_000
 Numbers = NDArray[np.integer[Any]]
@@ -58,6 +58,29 @@ class Pieces:
         uses = np.repeat(words, self.numbers.lengths[1:])
         found = np.bincount(self.numbers.values[1:], uses, len(self.names))
         return dict(zip(self.names[1:], map(int, found[1:].tolist())))
+
+
+def learnt_pieces(numbers: Sequence[int], symbols: Numbers, names: Sequence[str]) -> list[Pieces]:
+    """Return the pieces of texts' words as merges have left them; see `learn_pairs`.
+
+    Args:
+        numbers: numbers of words of the texts
+        symbols: symbols of all words, with 0 after each word
+        names: texts of the symbols
+    """
+    made = []
+    for cut in np.split(symbols, (np.flatnonzero(symbols == 0) + 1)[np.cumsum(numbers) - 1])[:-1]:
+        table, lengths = {"\n": 0}, np.zeros(len(names), np.int64)
+        found: list[int] = []
+        for symbol in np.flatnonzero(np.bincount(cut))[1:].tolist():
+            pieces = pieces_of(names[symbol])
+            found += [table.setdefault(piece, len(table)) for piece in pieces]
+            lengths[symbol] = len(pieces)
+        values = Rows(np.array(found, np.int32), lengths).gathered(cut)
+        ends = np.cumsum(lengths[cut])[cut == 0]
+        sizes = np.diff(ends, prepend=0)
+        made.append(Pieces(list(table), Rows(np.append(np.int32(0), values), np.append(1, sizes))))
+    return made
 
 
 def cut_words(texts: Sequence[tuple[NumberedText, Subwords]], workers: int, done: Done = unseen) -> list[Pieces]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from deepnmt.preparation.cut_text import Output, cut_words, write_texts
+from deepnmt.preparation.cut_text import Numbers, Output, Pieces, cut_words, learnt_pieces, write_texts
 from deepnmt.preparation.inline_pairs import make_inline, part_name
 from deepnmt.preparation.numbered_text import number_texts
 from deepnmt.preparation.preprocessing import TRAIN, VALID, Preprocessing
@@ -58,6 +58,7 @@ class Pipeline:
         self.tokens = partial(self._sides, self.text, ".tok")
         self.splits: list[str] = []
         self.counts: dict[str, dict[str, Any]] = {}
+        self.cut: dict[tuple[str, str], Pieces] = {}
 
     def run(self) -> dict[str, Any]:
         """Do all steps, and return the counts of each subset.
@@ -95,17 +96,18 @@ class Pipeline:
         total = sum(sizes.values())
         # Of text that grows, distinct words become fewer and fewer.
         words = 0.75 * sizes[TRAIN] ** 0.7
-        times = {f"preparing {name}": 0.45 * size * each for name, size in sizes.items()}
+        times = {f"preparing {name}": 0.15 * size * each for name, size in sizes.items()}
         if options.truecase:
             times["casing"] = (0.15 + 0.1 * each) * total
         if options.placeholders:
             times["tagging"] = 0.6 * total * each
-        times["numbering words"] = 0.11 * total * each
-        times["learning subwords"] = 100.0 * (options.merges or options.types) + 10 * words
-        times["cutting words"] = 14 * words * each
+        times["numbering words"] = 0.06 * total * each
+        times["learning subwords"] = 70.0 * (options.merges or options.types) + 10 * words
+        learnt = options.merges and not (options.limited or options.placeholders or self.settings.protect)
+        times["cutting words"] = (0.1 if learnt else 14) * words * each
         for number in range(options.copies or 0):
             times[f"copy {number}"] = 3 * sizes[TRAIN] * each
-        times["writing"] = 0.04 * total * each
+        times["writing"] = 0.02 * total * each
         return times
 
     def _sides(self, folder: Path, kind: str, split: str) -> list[Path]:
@@ -122,7 +124,7 @@ class Pipeline:
                 counts = prepare_split(given, output, Rules(self.settings, *limits), self.workers, done)
             self.counts[name] = counts
             if name == TRAIN and options.valid_every:
-                moved = hold_out(self.text / TRAIN, self.text / VALID, options.valid_every)
+                moved = hold_out(self.text / TRAIN, self.text / VALID, options.valid_every, self.workers)
                 self.counts[name] = {**counts, "kept": counts["kept"] - moved, "held_out": moved}
                 self.counts[VALID] = {"read": moved, "kept": moved}
                 tqdm.write(f"{moved} pairs held out for validation")
@@ -159,10 +161,19 @@ class Pipeline:
             for name, language in names.items():
                 learnt_from = [self.words[language]] if self.options.separate else list(self.words.values())
                 if self.options.merges:
-                    learn_merges(self.folder / name, self.options.merges, learnt_from, done)
+                    sides = [language] if self.options.separate else self.languages
+                    learn_merges(
+                        self.folder / name, self.options.merges, learnt_from, done, partial(self._keep_cut, sides)
+                    )
                 else:
                     kind, least = self.options.subwords, self.options.least_pairs
                     learn(kind, self.folder / name, self.options.types, learnt_from, least, done)
+
+    def _keep_cut(self, languages: Sequence[str], symbols: Numbers, names: list[str]) -> None:
+        """Keep the cut of the training text's words that learning has left."""
+        numbers = [len(self.words[language].counts) for language in languages]
+        for language, pieces in zip(languages, learnt_pieces(numbers, symbols, names)):
+            self.cut[TRAIN, language] = pieces
 
     def _cutters(self, limited: bool = True) -> dict[str, Subwords]:
         return {name: Subwords(self.folder, self.settings, name, limited) for name in self.languages}
@@ -178,9 +189,11 @@ class Pipeline:
 
     def _cut(self) -> None:
         cutters = self._cutters()
-        texts = [(text, cutters[language]) for (_, language), text in self.numbered.items()]
+        self.cut = {side: pieces for side, pieces in self.cut.items() if cutters[side[1]].by_merges}
+        left = [side for side in self.numbered if side not in self.cut]
         with self.stages.stage("cutting words") as done:
-            self.cut = dict(zip(self.numbered, cut_words(texts, self.workers, done)))
+            texts = [(self.numbered[side], cutters[side[1]]) for side in left]
+            self.cut.update(zip(left, cut_words(texts, self.workers, done)))
         self.types = {
             language: self.cut[TRAIN, language].counts(words.counts) for language, words in self.words.items()
         }

@@ -10,7 +10,7 @@ last cell of a symbol have its length. Words stand between cells with the symbol
 
 import heapq
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,24 +22,27 @@ LEAST = 2
 INSIDE = -1
 # Numbers of symbols are below.
 BASE = 1 << 31
-SLICE = 1 << 22
+SLICE, BUCKETS = 1 << 22, 1 << 20
 # Counts and places are known of pairs with at least this part of the best pair's count.
-PART = 20
+PART = 100
 LAST_CHARACTER = 0x10FFFF
 Numbers = NDArray[np.integer[Any]]
 Pairs = Iterator[tuple[int, int, Numbers]]
+Cut = Callable[[Numbers, list[str]], object]
 
 
-def learn_pairs(words: Sequence[tuple[str, Numbers]], merges: int) -> Iterator[tuple[str, str]]:
+def learn_pairs(words: Sequence[tuple[str, Numbers]], merges: int, cut: Cut | None = None) -> Iterator[tuple[str, str]]:
     """Yield the merges in their order.
 
     Args:
         words: texts of distinct words, each word ended by a line feed, and the counts of these
         merges: maximum number of merges
+        cut: told at the end how the words are cut, unless subword-nmt cuts them. It gets the numbers of their symbols,
+            with 0 after each word, and the texts of the symbols.
     """
     if any(END_OF_WORD in text for text, _ in words):
         return _by_subword_nmt(words, merges)
-    return MergeLearner(words).learn(merges)
+    return MergeLearner(words).learn(merges, cut)
 
 
 def _by_subword_nmt(words: Sequence[tuple[str, Numbers]], merges: int) -> Iterator[tuple[str, str]]:
@@ -72,32 +75,49 @@ class MergeLearner:
         self.places: dict[int, list[Numbers]] = {}
         self.heap: list[tuple[int, str, str, int]] = []
 
-    def learn(self, merges: int) -> Iterator[tuple[str, str]]:
-        """Yield the merges in their order, up to a number."""
+    def learn(self, merges: int, cut: Cut | None = None) -> Iterator[tuple[str, str]]:
+        """Yield the merges in their order, up to a number; see `learn_pairs`."""
         for _ in range(merges):
             best = self._best()
             if self.counts.get(best, 0) < max(self.threshold, LEAST):
                 self._count()
                 best = self._best()
                 if self.counts.get(best, 0) < LEAST:
-                    return
+                    break
             first, second = divmod(best, BASE)
             yield self.texts[first], self.texts[second]
             self._merge(best, first, second)
+        if cut:
+            # A merge is made wherever it can be before the next one: so are words cut by the codes.
+            symbols, texts = self.symbols[self.symbols != INSIDE][1:], self.texts
+            # Others need the memory.
+            vars(self).clear()
+            cut(symbols, texts)
 
-    def _count(self) -> None:
+    def _count(self, part: int = PART) -> None:
         """Count all pairs, and set the threshold below which they are forgotten."""
+        totals = np.zeros(BUCKETS)
+        for keys, at in self._pairs():
+            totals += np.bincount(self._bucket(keys), self.uses[at], BUCKETS)
+        self.threshold = int(totals.max()) // part
         counts: dict[int, int] = {}
-        for key, count, _ in self._pairs():
-            counts[key] = counts.get(key, 0) + count
-        self.threshold = max(counts.values(), default=0) // PART
+        self.places = {}
+        for keys, at in self._pairs():
+            often = totals[self._bucket(keys)] >= self.threshold
+            for key, count, places in _by_key(keys[often], at[often], self.uses[at[often]]):
+                counts[key] = counts.get(key, 0) + count
+                self.places.setdefault(key, []).append(places)
+        if max(counts.values(), default=0) < self.threshold:
+            # The buckets have too many pairs each to tell.
+            self._count(BUCKETS * BASE)
+            return
         self.counts = {key: count for key, count in counts.items() if count >= self.threshold}
-        self.places = {key: [] for key in self.counts}
-        for key, _, places in self._pairs():
-            if key in self.places:
-                self.places[key].append(places.copy())
         self.heap = [self._entry(key, count) for key, count in self.counts.items()]
         heapq.heapify(self.heap)
+
+    def _bucket(self, keys: Numbers) -> Numbers:
+        """Return a small number for each pair, its own while there are few symbols."""
+        return (keys // BASE * len(self.texts) + keys % BASE) % BUCKETS
 
     def _entry(self, key: int, count: int) -> tuple[int, str, str, int]:
         first, second = divmod(key, BASE)
@@ -115,13 +135,13 @@ class MergeLearner:
                 heapq.heappush(self.heap, self._entry(key, now))
         return -1
 
-    def _pairs(self) -> Pairs:
-        """Yield all pairs of a slice of the cells after the other, with their counts and places there."""
+    def _pairs(self) -> Iterator[tuple[Numbers, Numbers]]:
+        """Yield the keys and the places of all pairs, a slice of the cells after the other."""
         for begin in range(0, len(self.symbols), SLICE):
             at = np.flatnonzero(self.symbols[begin : begin + SLICE] > 0).astype(np.int32) + np.int32(begin)
             second = self.symbols[at + self.spans[at]]
             at, second = at[second > 0], second[second > 0]
-            yield from _by_key(self.symbols[at].astype(np.int64) * BASE + second, at, self.uses[at])
+            yield self.symbols[at].astype(np.int64) * BASE + second, at
 
     def _merge(self, pair: int, first: int, second: int) -> None:
         at = self._places_of(pair, first, second)
@@ -174,7 +194,7 @@ def _by_key(keys: Numbers, places: Numbers, uses: Numbers) -> Pairs:
     """Yield the different keys, with the sum of the uses and the places of each."""
     if not len(keys):
         return
-    order = np.argsort(keys, kind="stable")
+    order = np.argsort(keys)
     keys, places = keys[order], places[order]
     begins = np.concatenate(([0], np.flatnonzero(keys[1:] != keys[:-1]) + 1))
     sums = np.add.reduceat(uses[order], begins, dtype=np.int64)

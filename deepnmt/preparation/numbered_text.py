@@ -4,7 +4,9 @@ A file has the numbers of a text's words; 0 ends a line, and the words are numbe
 of lines are numbered by themselves, in any process, and then joined.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -91,13 +93,12 @@ def _numbered(item: tuple[Path, Block]) -> tuple[Path, str, Numbers, NDArray[np.
     """Return the text, and a block's distinct words, each ended by a line feed, numbers, their counts, and bytes."""
     text, (first, (block,)) = item
     # A control character, which no text in tokens has.
-    tokens = "".join([f"{line} \0 " for line in lines_of(block, str(text), first)]).split()
-    words = dict.fromkeys(tokens)
-    words.pop("\0")
-    table = {word: number for number, word in enumerate(words, start=1)}
-    table["\0"] = 0
+    tokens = " \0 ".join([*lines_of(block, str(text), first), ""]).split()
+    table = defaultdict(count(1).__next__, {"\0": 0})
     numbers = np.fromiter(map(table.__getitem__, tokens), np.uint32, len(tokens))
-    return text, "".join(f"{word}\n" for word in words), numbers, np.bincount(numbers, minlength=len(table)), len(block)
+    counts = np.bincount(numbers)
+    del table["\0"]
+    return text, "\n".join([*table, ""]), numbers, counts, len(block)
 
 
 class _Joiner:
@@ -105,13 +106,13 @@ class _Joiner:
 
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.blocks = file, list[int]()
-        self.table: dict[str, int] = {}
+        self.table = defaultdict[str, int](count(1).__next__)
         self.counts = np.zeros(1 << 10, np.int64)
 
     def add(self, words: str, numbers: Numbers, counts: NDArray[np.int64]) -> None:
         """Add a block."""
         table = self.table
-        place = [table.setdefault(word, len(table) + 1) for word in words.split("\n")[:-1]]
+        place = [table[word] for word in words.split("\n")[:-1]]
         if len(table) >= len(self.counts):
             self.counts = np.concatenate((self.counts, np.zeros(max(len(table), len(self.counts)), np.int64)))
         places = np.array([0, *place], np.uint32)
@@ -121,7 +122,7 @@ class _Joiner:
 
     def words(self, source: Path) -> Words:
         """Return the words of all blocks, which are forgotten here."""
-        words = "".join([f"{word}\n" for word in self.table])
+        words = "\n".join([*self.table, ""])
         counts = self.counts[1 : len(self.table) + 1].copy()
-        self.table = {}
+        self.table.clear()
         return Words(source, words, counts)

@@ -11,16 +11,19 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from tqdm import tqdm
 
 from deepnmt.errors import UserError
+from deepnmt.preparation.numbered_text import MANY
 from deepnmt.preparation.stage_bar import Done, unseen
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS
-from deepnmt.text.in_order import Block, blocks_in_order, lines_of
-from deepnmt.text.lines import check_parallel, clean
+from deepnmt.text.in_order import Block, blocks_in_order, in_order, itself, lines_of
+from deepnmt.text.lines import check_parallel, clean, count_lines
 from deepnmt.text.pipeline import Tokenizer, has_long_word
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.words import number_of_words
@@ -57,11 +60,10 @@ class Prepared(NamedTuple):
     tokenised: tuple[str, ...] = ()
     raw: tuple[str, ...] = ()
     skipped: str = ""
-    in_subwords: bool = False
 
 
 class Preparer:
-    """Turns the lines of one pair (source, target, and perhaps the raw text of both) into a `Prepared`."""
+    """Turns the lines of pairs (source, target, and perhaps the raw text of both) into tokens and raw text."""
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
@@ -69,20 +71,34 @@ class Preparer:
 
     def __call__(self, lines: tuple[str, ...]) -> Prepared:
         """Prepare one pair."""
-        cleaned = [clean(line) for line in lines]
-        tokenised = tuple(tokenize(line) for tokenize, line in zip(self.tokenizers, cleaned))
-        lengths = sorted(
-            number_of_words(line, language, tokens=True) for line, language in zip(tokenised, self.rules.languages)
-        )
-        if lengths[0] == 0 or not all(cleaned):
-            return Prepared(skipped="empty")
-        if 0 < self.rules.max_len < lengths[-1] or any(map(has_long_word, tokenised)):
-            return Prepared(skipped="too_long")
-        if 0 < self.rules.max_ratio * lengths[0] < lengths[-1]:
-            return Prepared(skipped="ratio")
-        raw = cleaned[len(tokenised) :] if self.rules.text.pretokenized else cleaned
-        in_subwords = any("@@ " in line and SUBWORD.search(line) for line in cleaned[: len(tokenised)])
-        return Prepared(tokenised=tokenised, raw=tuple(raw), in_subwords=in_subwords)
+        cleaned, tokenised, (skipped,) = self.columns([[line] for line in lines])
+        if skipped:
+            return Prepared(skipped=skipped)
+        raw = self.raw(cleaned)
+        return Prepared(tuple(tokens for (tokens,) in tokenised), tuple(text for (text,) in raw))
+
+    def columns(self, lines: list[list[str]]) -> tuple[list[list[str]], list[list[str]], list[str]]:
+        """Return the clean lines and the tokens of parallel texts, and the reason to skip each pair or an empty one."""
+        cleaned = [list(map(clean, column)) for column in lines]
+        tokenised = [list(map(tokenize, column)) for tokenize, column in zip(self.tokenizers, cleaned)]
+        lengths = [
+            [number_of_words(line, language, tokens=True) for line in column]
+            for column, language in zip(tokenised, self.rules.languages)
+        ]
+        skipped = list(map(self._skipped, zip(*cleaned), zip(*tokenised), zip(*lengths)))
+        return cleaned, tokenised, skipped
+
+    def raw(self, cleaned: list[list[str]]) -> list[list[str]]:
+        """Return the texts that are raw."""
+        return cleaned[len(self.tokenizers) :] if self.rules.text.pretokenized else cleaned
+
+    def _skipped(self, cleaned: tuple[str, ...], tokenised: tuple[str, ...], lengths: tuple[int, ...]) -> str:
+        short, long = min(lengths), max(lengths)
+        if short == 0 or not all(cleaned):
+            return "empty"
+        if 0 < self.rules.max_len < long or any(map(has_long_word, tokenised)):
+            return "too_long"
+        return "ratio" if 0 < self.rules.max_ratio * short < long else ""
 
 
 def prepare_split(prefixes: list[str], output: str, rules: Rules, workers: int, done: Done = unseen) -> dict[str, int]:
@@ -143,16 +159,26 @@ def _preparer(rules: Rules, inputs: list[Path]) -> Callable[[Block], tuple[list[
     def prepared(block: Block) -> tuple[list[bytes], Counter[str], int]:
         first, texts = block
         lines = [lines_of(text, str(path), first) for text, path in zip(texts, inputs)]
-        pairs = list(map(prepare, zip(*lines)))
+        cleaned, tokenised, skipped = prepare.columns(lines)
         if rules.text.pretokenized:
-            for number, pair in enumerate(pairs, start=first):
-                _check_symbols(inputs, number, pair.tokenised)
-        kept = [pair for pair in pairs if not pair.skipped]
-        columns = zip(*(pair.tokenised + pair.raw for pair in kept))
+            for number, (reason, tokens) in enumerate(zip(skipped, zip(*tokenised)), start=first):
+                if not reason:
+                    _check_symbols(inputs, number, tokens)
+        columns = [*tokenised, *prepare.raw(cleaned)]
+        given = cleaned[: len(tokenised)]
+        if any(skipped):
+            columns, given = ([_kept(column, skipped) for column in each] for each in (columns, given))
+        in_subwords = 0
+        if any("@@ " in line for column in given for line in column):
+            in_subwords = sum(any(map(SUBWORD.search, pair)) for pair in zip(*given))
         written = ["\n".join([*column, ""]).encode() for column in columns]
-        return written, Counter(pair.skipped or "kept" for pair in pairs), sum(pair.in_subwords for pair in kept)
+        return written, Counter(reason or "kept" for reason in skipped), in_subwords
 
     return prepared
+
+
+def _kept(column: list[str], skipped: list[str]) -> list[str]:
+    return [text for text, reason in zip(column, skipped) if not reason]
 
 
 def _check_symbols(inputs: list[Path], line: int, tokenised: tuple[str, ...]) -> None:
@@ -162,14 +188,14 @@ def _check_symbols(inputs: list[Path], line: int, tokenised: tuple[str, ...]) ->
             raise UserError(f"{path}:{line}: must be text in tokens, but has fairseq's symbol {symbol}")
 
 
-def hold_out(train: Path, valid: Path, every: int) -> int:
+def hold_out(train: Path, valid: Path, every: int, workers: int = 1) -> int:
     """Move lines `every`, 2 `every`, ... of each file TRAIN.KIND to VALID.KIND, and return their number.
 
     Raises:
         UserError: there are fewer lines than that
     """
-    moved = 0
-    for source in sorted(train.parent.glob(f"{train.name}.*")):
+
+    def move(source: Path) -> int:
         kind = source.name[len(train.name) :]
         rest = source.with_name(source.name + ".rest")
         with (
@@ -177,11 +203,18 @@ def hold_out(train: Path, valid: Path, every: int) -> int:
             rest.open("wb") as kept,
             (valid.parent / (valid.name + kind)).open("wb") as out,
         ):
-            number = 0
-            for number, line in enumerate(lines, start=1):
-                (kept if number % every else out).write(line)
-        moved = number // every
+            moved = 0
+            kept.writelines(islice(lines, every - 1))
+            for line in lines:
+                out.write(line)
+                moved += 1
+                kept.writelines(islice(lines, every - 1))
         if moved == 0:
-            raise UserError(f"--valid-every must be at most the number of training pairs, {number}, but is {every}")
+            pairs = count_lines(source)
+            raise UserError(f"--valid-every must be at most the number of training pairs, {pairs}, but is {every}")
         os.replace(rest, source)
-    return moved
+        return moved
+
+    sources = sorted(train.parent.glob(f"{train.name}.*"))
+    pool = min(workers, 1 + sum(source.stat().st_size for source in sources) // MANY)
+    return max(in_order(partial(itself, move), sources, pool))

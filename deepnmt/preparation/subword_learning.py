@@ -11,7 +11,7 @@ from tqdm import tqdm
 from deepnmt import console
 from deepnmt.console import whole_file
 from deepnmt.errors import UserError
-from deepnmt.preparation.merge_learning import learn_pairs
+from deepnmt.preparation.merge_learning import Cut, learn_pairs
 from deepnmt.preparation.numbered_text import Words
 from deepnmt.preparation.stage_bar import Done, unseen
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS
@@ -70,8 +70,8 @@ def learn(kind: str, codes: Path, size: int, texts: Sequence[Words], least: int,
         tqdm.write(f"warning: --vocabulary is {size}, but the text has only {made} types to learn", file=sys.stderr)
 
 
-def learn_merges(codes: Path, merges: int, texts: Sequence[Words], done: Done = unseen) -> int:
-    """Write the codes of a BPE, and return how many merges the texts had for them.
+def learn_merges(codes: Path, merges: int, texts: Sequence[Words], done: Done = unseen, cut: Cut | None = None) -> int:
+    """Write the codes of a BPE, and return how many merges the texts had for them; `cut` is as for `learn_pairs`.
 
     Raises:
         UserError: there is nothing to merge, or the disk is full
@@ -79,7 +79,7 @@ def learn_merges(codes: Path, merges: int, texts: Sequence[Words], done: Done = 
     made = 0
     with console.whole_file(codes) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
         file.write(f"{MERGES}\n")
-        for pair in learn_pairs([(text.text, text.counts) for text in texts], merges):
+        for pair in learn_pairs([(text.text, text.counts) for text in texts], merges, cut):
             file.write(" ".join(pair) + "\n")
             made += 1
             done(1 / merges)

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from deepnmt.limits import BEAM
-from deepnmt.options.dual_rules import dual_faults, text_faults
-from deepnmt.options.option_table import Fault, dashed, is_increasing
+from deepnmt.options.dual_rules import TASK, dual_faults, text_faults
+from deepnmt.options.option_table import SEARCHES, Fault, dashed, is_increasing
 from deepnmt.recipe.order_rules import order_faults
 
 # They divide by the length of the warm-up.
@@ -77,6 +77,7 @@ def rule_faults(values: Mapping[str, Any], written: Mapping[str, Any]) -> Iterat
     yield from dual_faults(values)
     yield from text_faults(values)
     yield from _pretraining_faults(values)
+    yield from _search_faults(values)
     zero = [name for name in ("max_update", "max_epoch") if name in written and values.get(name) == 0]
     if zero and not any((values.get(name) or 0) > 0 for name in ENDS):
         others = ", ".join(dashed(name) for name in ENDS if name != zero[0])
@@ -103,6 +104,8 @@ def _pretraining_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
             yield "criterion", f"must be {MASKED_LOSS} with task {MASKED}, but is {criterion}"
         else:
             yield "task", f"must be {MASKED} with criterion {MASKED_LOSS}, but is {task}"
+    if task == MASKED and values.get("sentence_avg"):
+        yield "sentence-avg", f"cannot be combined with task {MASKED}, whose loss is a mean over masked tokens"
     if task == MASS and criterion not in MASS_LOSSES:
         yield "criterion", f"must be one of {', '.join(MASS_LOSSES)} with task {MASS}, but is {criterion}"
     if task in (MASKED, MASS) and values.get("encoder_embedding_cutoffs", "none") != "none":
@@ -110,6 +113,19 @@ def _pretraining_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
     own = str(arch).startswith("dlcl_transformer") and not str(arch).endswith(OTHER_DECODERS)
     if task in (MASKED, MASS) and not own:
         yield "arch", f"must be dlcl_transformer or one of its named sizes with task {task}, but is {arch}"
+
+
+def _search_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield the options of a search in a training that does not search, or that samples."""
+    samples = values.get("task") == TASK and values.get("lambda_dual")
+    searches = values.get("criterion") == RISK or values.get("task") == TASK or values.get("eval_bleu")
+    if values.get("task") not in TEXT_TASKS or (searches and not samples):
+        return
+    rest = "needs eval-bleu, since this training does not search otherwise"
+    rest = "cannot be combined with lambda-dual, which samples" if samples else rest
+    for name, default in {"nbest_file": None, **{name: row.default for name, row in SEARCHES.items()}}.items():
+        if str(values.get(name, default)) != str(default):
+            yield dashed(name), rest
 
 
 def _average_faults(values: Mapping[str, Any]) -> Iterator[Fault]:

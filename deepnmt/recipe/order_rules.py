@@ -4,13 +4,20 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from deepnmt.options.dual_rules import CUTS
 from deepnmt.options.option_table import Fault, dashed, option
 
 # Difficulties of pairs that need no file.
 RANKED = ("length", "rarity")
 # fairseq's options that need a fixed cut of the text.
 ONE_CUT = ("truncate_source", "num_batch_buckets", "load_alignments")
-CUTS = ("bpe_dropout", "unigram_sampling")
+WEIGHTS = ("pair_weights", "set_weights")
+# Criterions whose losses can be weighed.
+SMOOTHED = "label_smoothed_cross_entropy"
+WEIGHED = (
+    "cross_entropy", "dual_supervised", SMOOTHED,
+    *(f"{SMOOTHED}_{name}" for name in ("fused", "distillation", "lm", "r_drop", "simcut", "two_sided")),
+)  # fmt: skip
 # Options with the values that turn them off.
 OFF: dict[str, Any] = {
     "competence": "none", "sample_share": 1.0, "batch_order": "length", **dict.fromkeys(CUTS, 0.0), "curriculum": 0,
@@ -52,6 +59,9 @@ def order_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
     kind = str(values.get("difficulty"))
     if "competence" in chosen and kind not in RANKED and not Path(kind).is_file():
         yield "difficulty", f"must be {', '.join(RANKED)} or a file, but is '{kind}'"
+    weights = [option(name) for name in WEIGHTS if values.get(name)]
+    if weights and values.get("criterion") not in (None, *WEIGHED):
+        yield "criterion", f"must be one of {', '.join(WEIGHED)} with {weights[0]}, but is {values['criterion']}"
     for name, others in EXCLUDED.items():
         for other in others:
             if {name, other} <= chosen:

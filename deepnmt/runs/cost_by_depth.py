@@ -27,6 +27,7 @@ Costs = dict[int, dict[str, float]]
 # Quantities of a probe that change with depth.
 BY_DEPTH = ("parameters", "optimizer", "rest", "memory", "seconds", "processor seconds", "validation")
 UPDATES = 10
+GPU = "gpu="  # before the name or the numbers of a GPU, among what a probe measures
 GIB, HOUR = 2**30, 3600
 ERROR = "deepnmt plan: error: "
 
@@ -68,7 +69,7 @@ def plan(recipe: Path, data: str, depths: Sequence[int], options: Sequence[str],
     Raises:
         UserError: a training of the recipe would fail
     """
-    what = gpu or "costs"
+    what = f"{GPU}{gpu}" if gpu else "costs"
     if depths:
         measured = {depth: probe(recipe, data, depth, options, what) for depth in depths_to_run(depths)}
     else:
@@ -87,7 +88,7 @@ def plan(recipe: Path, data: str, depths: Sequence[int], options: Sequence[str],
 def probe(recipe: Path, data: str, depth: int | None, options: Sequence[str], what: str = "costs") -> dict[str, float]:
     """Return the measurements of `update_probe` at a depth, or at the recipe's own. Raises `UserError` if it fails."""
     layers = [] if depth is None else [f"--encoder-layers={depth}"]
-    hidden = {} if what in ("costs", "growth") else {"CUDA_VISIBLE_DEVICES": ""}
+    hidden = {"CUDA_VISIBLE_DEVICES": ""} if what.startswith(GPU) else {}
     with TemporaryDirectory() as folder:
         result = Path(folder) / "result.json"
         words = [what, recipe, data, result, *options, *layers]

@@ -1,6 +1,6 @@
 """Measure a few updates of a training: a process of its own, whose peak of memory is the training's.
 
-    python -m deepnmt.runs.update_probe costs|growth|GPU RECIPE DATA RESULT.json [options of fairseq-train]
+    python -m deepnmt.runs.update_probe costs|growth|gpu=GPU RECIPE DATA RESULT.json [options of fairseq-train]
 
 The process is fairseq-train's up to its first update. For the costs, its ten updates have chosen batches of the first
 epoch. Two have the largest need for memory, one warms up, and the sizes of the other seven represent all batches. The
@@ -42,7 +42,7 @@ import deepnmt
 from deepnmt.fairseq_patches.checks import training_checks
 from deepnmt.kernels.malloc import keep_freed_memory
 from deepnmt.recipe.arguments import training_arguments
-from deepnmt.runs.cost_by_depth import UPDATES
+from deepnmt.runs.cost_by_depth import GPU, UPDATES
 from deepnmt.runs.gpu_estimate import FIXED, GIB, Gpu, OperationCount, read_gpu
 from deepnmt.text.lines import whole_text
 from deepnmt.text.training_data import check_named_data
@@ -270,8 +270,8 @@ def available(trainer: Any) -> int:
 def main() -> None:
     """Measure the training that the command line names."""
     what, recipe, data, result, *options = sys.argv[1:]
-    measures = {"costs": measured, "growth": grown}
-    measure = measures[what] if what in measures else partial(estimated, read_gpu(what))
+    gpu = what.removeprefix(GPU)
+    measure = {"costs": measured, "growth": grown}[what] if gpu == what else partial(estimated, read_gpu(gpu))
     options = training_arguments(Path(recipe), options, 1, torch.cuda.device_count())
     check_named_data(data, options)
     with tempfile.TemporaryDirectory() as save:

@@ -1,4 +1,4 @@
-"""The loop of the beam search: predict, apply the rules, choose candidates, extend the hypotheses.
+"""The loop of the beam search: predict, apply the rules, choose or draw candidates, extend the hypotheses.
 
 Shapes: N sentences of M hypotheses (1 in the first step, then the beam K); V types.
 """
@@ -6,7 +6,7 @@ Shapes: N sentences of M hypotheses (1 in the first step, then the beam K); V ty
 from collections.abc import Sequence
 from typing import Optional
 
-from deepnmt.search.candidates import best_candidates, ranked_candidates
+from deepnmt.search.candidates import best_candidates, drawn_candidates, ranked_candidates
 from deepnmt.search.constraints import StepRule
 from deepnmt.search.ensemble import EnsembleSteps
 from deepnmt.search.hypotheses import Hypotheses
@@ -21,10 +21,12 @@ def beam_search(
     stop: StopRule,
     types: int,
     listed: Optional[ListedOutput] = None,
+    draws: bool = False,
 ) -> bool:
     """Extend hypotheses, which have their first token, until all sentences are finished.
 
-    With shortlists, `listed` knows the types of the V columns. Return False if a log-probability is not a number.
+    With shortlists, `listed` knows the types of the V columns. If it `draws`, the hypotheses are samples of the models.
+    Return False if a log-probability is not a number.
     """
     while hypotheses.count:
         step = hypotheses.step()
@@ -35,7 +37,11 @@ def beam_search(
         # There is one candidate less than continuations, since padding is never chosen.
         number = min(2 * hypotheses.beam, step.hypotheses * types - 1)
         sums, bonus, shape = hypotheses.last_sums(), hypotheses.bonus(), (hypotheses.count, types, number)
-        if bonus is None:
+        if draws:
+            if bool(log_probs.isnan().any()):
+                return False
+            candidates = drawn_candidates(log_probs, sums, hypotheses.count, hypotheses.beam)
+        elif bonus is None:
             candidates = best_candidates(log_probs, sums, *shape)
         else:
             candidates = ranked_candidates(log_probs, sums, bonus, *shape)

@@ -69,6 +69,19 @@ def best_candidates(log_probs: Tensor, scores: Optional[Tensor], sentences: int,
     return Candidates(best, found.remainder(log_probs.size(1)).clamp_(max=types - 1), found // log_probs.size(1))
 
 
+def drawn_candidates(log_probs: Tensor, scores: Optional[Tensor], sentences: int, number: int) -> Candidates:
+    """Return a continuation of each hypothesis, drawn by its probability; with one hypothesis, `number` of them.
+
+    For the rest, see `best_candidates`.
+    """
+    each = number if scores is None else 1
+    drawn = torch.multinomial(log_probs.softmax(1), each, replacement=True)  # NM x 1, or N x n
+    sums, tokens = log_probs.gather(1, drawn).view(sentences, number), drawn.view(sentences, number)
+    if scores is None:
+        return Candidates(sums, tokens, torch.zeros_like(tokens))
+    return Candidates(sums + scores, tokens, torch.arange(number, device=tokens.device).expand_as(tokens))
+
+
 def ranked_candidates(
     log_probs: Tensor, scores: Optional[Tensor], bonus: Tensor, sentences: int, types: int, number: int
 ) -> Candidates:

@@ -7,7 +7,7 @@
 
 The loop is in `beam.py`. `parts.py` assembles the parts that the options request: step rules (`constraints.py`,
 `repetition.py`), scores (`scores.py`, `coverage.py`), stop rules (`stop_rules.py`), ensembles (`ensemble.py`), and
-language model fusion (`fusion.py`). fairseq's search handles sampling, groups (`diverse_groups.py`), constraints,
+language model fusion (`fusion.py`). fairseq's search handles --sampling, groups (`diverse_groups.py`), constraints,
 prefixes, and models other than the Transformer with cached attention.
 """
 
@@ -39,7 +39,8 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
     """fairseq's generator, with a beam search of its own if the options and the models allow it.
 
     The package's options are checked. With `attention`, hypotheses hold their attention to the source, as in fairseq.
-    With a `shortlist`, each translation has the types of its sentence's list alone.
+    With a `shortlist`, each translation has the types of its sentence's list alone. If it `draws`, translations are
+    samples. Commands with --sampling keep fairseq's search, whose random numbers differ.
     """
 
     def __init__(
@@ -48,12 +49,14 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
         options: Optional[SearchOptions] = None,
         attention: bool = True,
         shortlist: Optional[Shortlist] = None,
+        draws: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         if self.lm_model is not None:
             self.max_len: int = min(self.max_len, longest(self.lm_model))
         self.options, self.attention, self.shortlist = options or SearchOptions(), attention, shortlist
+        self.draws = draws
         self.ensemble = ensemble(self.options, len(self.model.models))
         self.neighbours = read_neighbours(self.options, self.model.models, self.vocab_size)
         self.output = OutputSteps(self.temperature, shared=len(self.model.models) == 1)
@@ -141,5 +144,5 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
                 attended=self.attention,
                 neighbours=self.neighbours,
             )
-            found = beam_search(steps, hypotheses, parts.rules, parts.stop, types, listed)
+            found = beam_search(steps, hypotheses, parts.rules, parts.stop, types, listed, self.draws)
         return hypotheses.best() if found else None

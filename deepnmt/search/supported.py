@@ -10,6 +10,7 @@ from fairseq.modules.transformer_layer import TransformerDecoderLayer, Transform
 from fairseq.sequence_generator import SequenceGenerator
 from torch import nn
 
+from deepnmt.errors import UserError
 from deepnmt.model.attention import Attention
 from deepnmt.model.decoder import DeepDecoder
 from deepnmt.model.layers import DeepDecoderLayer
@@ -38,6 +39,8 @@ def generator_obstacle(generator: SequenceGenerator) -> Optional[str]:
     """Return the option of a generator that the search does not support, or None."""
     # fairseq's search for --match-source-len has no other use.
     plain = search.LengthConstrainedBeamSearch if generator.match_source_len else search.BeamSearch
+    if getattr(generator, "draws", False):
+        plain = search.Sampling
     if type(generator.search) is not plain:
         return f"{type(generator.search).__name__} is not plain beam search"
     return None if generator.lm_model is None else language_model_obstacle(generator.lm_model)
@@ -57,6 +60,12 @@ def shortlist_obstacle(model: Any) -> Optional[str]:
     if type(projection) is not nn.Linear or projection.bias is not None:
         return "the output layer is not a linear map without bias"
     return model_obstacle(model)
+
+
+def check_shortlist(model: Any) -> None:
+    """Raise `UserError` for a model that cannot have shortlists."""
+    if reason := shortlist_obstacle(model):
+        raise UserError(f"--shortlist cannot be used: {reason}")
 
 
 def language_model_obstacle(model: Any) -> Optional[str]:

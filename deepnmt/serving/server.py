@@ -84,13 +84,14 @@ def early_reloads() -> Iterator[list[int]]:
         signal.signal(signal.SIGHUP, before)
 
 
-def serve(directions: Directions, settings: Settings, early: Collection[int]) -> None:
-    """Serve until a signal, and reload at once after an early one. Raises `UserError` if the address is not free."""
-    with listening(settings.host, settings.port) as sock:
-        # Models and libraries are no garbage, but are looked through for it again and again.
-        gc.collect()
-        gc.freeze()
-        asyncio.run(_serve(directions, settings, sock, early))
+def serve(directions: Directions, settings: Settings, sock: socket.socket, early: Collection[int]) -> None:
+    """Serve at a bound socket until a signal, and reload at once after an early one."""
+    # From now on clients wait, and are not refused.
+    sock.listen(MOST_CONNECTIONS)
+    # Models and libraries are no garbage, but are looked through for it again and again.
+    gc.collect()
+    gc.freeze()
+    asyncio.run(_serve(directions, settings, sock, early))
 
 
 def application(directions: Directions, settings: Settings, address: str) -> tuple[Guard, Endpoints]:
@@ -193,8 +194,8 @@ async def check_connections(server: uvicorn.Server) -> None:
                 connection.check(now)
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on an address. Raises `UserError` if the system refuses it."""
+def bound(host: str, port: int) -> socket.socket:
+    """Return a socket that has an address, but does not listen yet. Raises `UserError` if the system refuses it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = MOST_CONNECTIONS + OTHER_FILES
     if soft < needed:
@@ -206,8 +207,6 @@ def listening(host: str, port: int) -> socket.socket:
         sock = socket.socket(family, kind, protocol)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
-        # From now on clients wait, and are not refused.
-        sock.listen(MOST_CONNECTIONS)
     # A name that no host can have is a `UnicodeError`.
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error

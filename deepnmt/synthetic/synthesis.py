@@ -85,8 +85,11 @@ class Options:
             for name, given in (("--noise", self.noise), ("--tag", self.tag)):
                 if given:
                     yield f"{name} is for a synthetic source, back or copy, but the source of {self.kind} is real"
-        if self.kind == COPY and (self.method, self.beam) != ("beam", DEFAULT_BEAM):
-            yield "--method and --beam are for translating, which copy does not do"
+        fixed = ("beam", DEFAULT_BEAM, DEFAULT_BATCH_SIZE)
+        if self.kind == COPY and (self.method, self.beam, self.batch_size) != fixed:
+            yield "--method, --beam and --batch-size are for translating, which copy does not do"
+        if self.seed != Options.seed and self.method in ("beam", "greedy") and not self.noise:
+            yield "--seed needs --method sampling or top-k, or --noise"
         if self.kind == DISTIL and self.allow_overlap:
             yield "--allow-overlap is for monolingual text, and not for distil, whose text is DATA's own"
 

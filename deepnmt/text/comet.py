@@ -34,10 +34,7 @@ def comet_score(
     Raises:
         UserError: the interpreter or the model is missing, or COMET fails
     """
-    if (interpreter := shutil.which(python)) is None:
-        raise UserError(f"--comet-python: {python} not found")
-    if not model.is_file():
-        raise UserError(f"--comet: {model} not found")
+    interpreter = find_python(model, python)
     samples = [{"src": src, "mt": mt, "ref": ref} for src, mt, ref in zip(sources, hypotheses, references, strict=True)]
     with tempfile.TemporaryDirectory() as folder:
         texts, result = Path(folder) / "texts.json", Path(folder) / "result.json"
@@ -60,6 +57,15 @@ def comet_score(
         found = read_record(result, score=float, version=str)
     signature = f"comet:{found['version']}|model:{model.name}|sha256:{sha256(model)[:SHOWN]}|scale:100"
     return {"score": round(100 * found["score"], 2), "signature": signature}
+
+
+def find_python(model: Path, python: str) -> str:
+    """Return the path of an interpreter. Raises `UserError` if it or the model is missing."""
+    if (interpreter := shutil.which(python)) is None:
+        raise UserError(f"--comet-python: {python} not found")
+    if not model.is_file():
+        raise UserError(f"--comet: {model} not found")
+    return interpreter
 
 
 def _reason(report: str, python: str) -> str:

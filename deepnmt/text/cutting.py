@@ -49,6 +49,7 @@ class Cutter:
         main = main_language(language)
         self._words = _words_of_runs(main)
         self._whole, self._before_digits = _prefixes(main)
+        self.abbreviations = self._whole | self._before_digits
 
     def __call__(self, line: str) -> tuple[list[str], list[bool]]:
         """Return the words and signs of a line, and whether a space stands before each."""

@@ -71,10 +71,14 @@ class Tokenizer:
             self._runs = None if segment else MarkedRuns(language)
         else:
             self._then.append(segmenter() if segment else tokeniser(language))
+        # As for most data: nothing else is done to a line.
+        self._runs_alone = not (settings.pretokenized or self._first or self._then or self._units.patterns)
 
     def __call__(self, text: str) -> str:
         """Tokenise one clean line."""
-        if not self.settings.pretokenized:
+        if self._runs and self._runs_alone:
+            text = self._runs(text)
+        elif not self.settings.pretokenized:
             for step in self._first:
                 text = step(text)
             text, units, mark = self._units.hide(text)
@@ -82,8 +86,10 @@ class Tokenizer:
                 text = step(text)
             if self._cut is None:
                 text = shown(text, units, mark) if units else text
+            elif self._runs and not units:
+                text = self._runs(" ".join(text.split()))
             else:
-                text = self._runs(text) if self._runs and not units else self._marked(text, units, mark)
+                text = self._marked(text, units, mark)
         # After tokenisation, which tells abbreviations apart by their case.
         return self._lower(text) if self.settings.lowercase else text
 

@@ -8,7 +8,7 @@ import logging
 import re
 from collections.abc import Callable
 from functools import cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from deepnmt.text.languages import main_language
 from deepnmt.text.lines import CONTROL
@@ -16,6 +16,8 @@ from deepnmt.text.lines import CONTROL
 LOG = logging.getLogger(__name__)
 # The library fails at white space of several bytes, and takes other control characters for text.
 WHITE_SPACE = re.compile(rf"[^\S ]|\ufeff|{CONTROL.pattern}")
+# Characters that the library is given at a time.
+WINDOW = 10_000
 BEFORE_ORDINALS = (
     "der die das dem den des ein eine einem einen einer eines "
     "ab am an ans auf aufs aus bei beim bis durch fürs für gegen im in ins mit nach neben ohne seit über um unter vom "
@@ -46,6 +48,25 @@ def split_sentences(line: str, language: str) -> list[str]:
 
 
 def _parts(segment: Callable[[str, str], list[str]], language: str, line: str) -> list[str]:
+    """Return the library's parts of a line.
+
+    The time for some signs, such as quotes that never end, grows with the square of the length. A long line is
+    therefore read through a window, whose second half tells only where the first half ends. A part that fills the
+    window is longer than a sentence can be: the line stays whole from there on.
+    """
+    found: list[str] = []
+    while len(line) > WINDOW:
+        *whole, _ = _read(segment, language, line[:WINDOW])
+        ends = accumulate(map(len, whole))
+        parts = [part for part, end in zip(whole, ends) if end <= WINDOW // 2] or whole
+        if not any(parts):
+            return [*found, line]
+        found += parts
+        line = line[sum(map(len, parts)) :]
+    return [*found, *_read(segment, language, line)]
+
+
+def _read(segment: Callable[[str, str], list[str]], language: str, line: str) -> list[str]:
     try:
         return segment(language, line)
     except BaseException as error:

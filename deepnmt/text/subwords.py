@@ -164,9 +164,14 @@ class Subwords:
             _as_text(word) if self._is_whole(word) else self._line(word, dropout) for word in tokens.split()
         )
 
+    @property
+    def by_merges(self) -> bool:
+        """Whether the merges alone cut words."""
+        return isinstance(self._cut, Bpe) and not (self.limited or self.tags or self.units.patterns)
+
     def of_words(self, words: Sequence[str]) -> list[str]:
         """Return the subwords of each word."""
-        alone = not (self.limited or self.tags or self.units.patterns or AMBIGUOUS.search(" ".join(words)))
+        alone = self.by_merges and not AMBIGUOUS.search(" ".join(words))
         return list(map(self._cut.cut if alone and isinstance(self._cut, Bpe) else self, words))
 
     def _is_whole(self, word: str) -> bool:
@@ -297,6 +302,12 @@ def _as_text(word: str) -> str:
         pieces += [*(sign + SEPARATOR for sign in last[:-1]), last[-1]]
         return " ".join(pieces)
     return word
+
+
+def pieces_of(symbol: str) -> list[str]:
+    """Return the pieces of a word that a symbol of a BPE becomes: one, unless it would read as something else."""
+    ends = symbol.endswith(END_OF_WORD)
+    return _as_text(symbol.removesuffix(END_OF_WORD)).split(" ") if ends else [symbol + SEPARATOR]
 
 
 def within_types(subwords: str, types: Container[str]) -> str:

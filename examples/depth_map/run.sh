@@ -18,8 +18,9 @@ The updates of a recipe follow from the hours and from examples/depth_map/second
 deepnmt plan measured them. Dropout and sublayer skipping are of tuned.tsv beside it. The training can be stopped at any
 moment; run the same command again to resume.
 
-seconds measures that file, which needs a quiet machine for ten minutes, and is part of the protocol: once, before the
-first run. OUT/seconds.tsv has what is measured so far; remove it to measure anew. report makes the table and the
+seconds measures that file, which needs a quiet machine for ten minutes, and is part of the protocol: before the first
+run of a text. OUT/seconds.tsv has all measurements, of which the least counts, since other work only adds to them: run
+it at different times. report makes the table and the
 pictures from the folders of all runs. It writes the results on the test sets, which deepnmt plan shows, to
 configs/depth_map/gains.tsv.
 
@@ -93,13 +94,15 @@ if [[ $TEXT == seconds && ${#POSITIONAL[@]} -eq 1 ]]; then
     for TEXT in ten de; do
         prepare "$TEXT"
         for RECIPE in {pre,dlcl}_{4,12,24}; do
-            [[ ! -f $OUT/seconds.tsv ]] || ! grep -q "^$TEXT $RECIPE " "$OUT/seconds.tsv" || continue
             run python3 -m deepnmt.runs.update_probe costs "$ROOT/configs/depth_map/$RECIPE.yaml" "$DATA" "$OUT/costs.json"
             sed -E "s/.*\"processor seconds\": ([0-9.]+).*/$TEXT $RECIPE \1/" "$OUT/costs.json" >>"$OUT/seconds.tsv"
         done
     done
     # Whole or not at all: all runs follow from it.
-    sed '1i # Core seconds of an update, by deepnmt plan: text, recipe, seconds.' "$OUT/seconds.tsv" >"$OUT/seconds.new"
+    {
+        echo '# Core seconds of an update, by deepnmt plan: text, recipe, seconds; the least of several measurements.'
+        sort -k1,1r -k2,2V -k3,3g "$OUT/seconds.tsv" | awk '!known[$1, $2]++'
+    } >"$OUT/seconds.new"
     mv -- "$OUT/seconds.new" "$HERE/seconds.tsv"
     exit
 fi

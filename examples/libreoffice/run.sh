@@ -58,11 +58,12 @@ for LANGUAGE in "${LANGUAGES[@]}"; do
     run "$SCRIPTS/clean.sh" --input "$PLACE/text/train" --output "$PLACE/clean" --source-lang "$LANGUAGE" \
         --target-lang en --recipe "$ROOT/configs/clean.txt"
 done
-SOURCE=$NAME TRAIN=$OUT/clean SEGMENT=(--bpe-merges 8000)
+SOURCE=$NAME TRAIN=$OUT/clean SEGMENT=(--bpe-merges 8000) WHOLE=()
 if [[ ${#LANGUAGES[@]} -gt 1 ]]; then
     run python3 -m corpus.join "$OUT/text" "${LANGUAGES[@]/#/$BASE/}"
     printf '<[a-z]+(-[a-z]+)?>\n' >"$OUT/tags"
-    SOURCE=mul TRAIN=$OUT/text/train SEGMENT=(--protect "$OUT/tags" --bpe-merges 16000)
+    # Of the sentences of a line, the first alone has the tag.
+    WHOLE=(--no-split) SOURCE=mul TRAIN=$OUT/text/train SEGMENT=(--protect "$OUT/tags" --bpe-merges 16000)
 fi
 if [[ -n $TEXT_ALONE ]]; then
     exit 0
@@ -78,5 +79,5 @@ run "$SCRIPTS/average.sh" "$SAVE" "$SAVE/average.pt" --last "$((NUMBER > 5 ? 5 :
 run "$SCRIPTS/generate.sh" "$SAVE/average.pt" "$OUT/data" "$OUT/results/$NAME"
 run "$SCRIPTS/score.sh" "$OUT/results/$NAME"
 run python3 -m deepnmt export "$SAVE/average.pt" "$OUT/data" "$OUT/models/$NAME"
-head -n 1 -- "$OUT/text/test.$SOURCE" | run python3 -m deepnmt translate "$OUT/models/$NAME"
-echo "translate with: deepnmt translate $OUT/models/$NAME"
+head -n 1 -- "$OUT/text/test.$SOURCE" | run python3 -m deepnmt translate "${WHOLE[@]}" "$OUT/models/$NAME"
+echo "translate with: deepnmt translate ${WHOLE[*]:+${WHOLE[*]} }$OUT/models/$NAME"

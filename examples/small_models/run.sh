@@ -75,7 +75,11 @@ if [[ -d $TEACHER ]]; then
     TEACHER=$(python3 "$ROOT/examples/multi30k/choices.py" best checkpoint "$TEACHER"/results/*)
 fi
 
+# What is done already is not done again for other options.
+BEGUN="--last $LAST --engine $ENGINE --check $CHECK --repetitions $REPETITIONS"
+[[ ! -f $OUT/options || $(<"$OUT/options") == "$BEGUN" ]] || die "OUT, $OUT, was begun with $(<"$OUT/options")"
 mkdir -p -- "$OUT/models"
+printf '%s\n' "$BEGUN" >"$OUT/options"
 run deepnmt synthesise distil "$TEACHER" "$DATA" "$OUT/distilled" --nbest 5 --closest
 run deepnmt align "$DATA" "$OUT/aligned" --subwords --lexicon
 for NAME in "${NAMES[@]}"; do

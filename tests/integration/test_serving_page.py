@@ -117,8 +117,14 @@ def test_directions(browser: Browser, tmp_path: Path) -> None:
         browser.until("document.getElementById('direction').value == 'en|de'")
         browser.until(f"document.getElementById('result').lang == 'de' && {IDLE}")
         browser.evaluate("document.getElementById('direction').value = 'auto|en'")
+        browser.evaluate("document.getElementById('direction').dispatchEvent(new Event('change'))")
+        # The answer before has no detected language, whose model's beam limits the alternatives.
+        assert browser.evaluate("document.getElementById('more').disabled") is True
         browser.evaluate("document.getElementById('translate').click()")
         browser.until("document.getElementById('status').textContent.includes('Detected language: German')")
+        browser.evaluate("document.getElementById('more').click()")
+        browser.until("!document.getElementById('alternatives').hidden")
+        assert browser.evaluate("document.querySelectorAll('#lists li').length") == 5
 
 
 def test_faults_are_said(browser: Browser, tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ from support.serving import serving
 def sockets(*translators: Translator, **options: Any) -> Iterator[int]:
     """Serve models, and give the port."""
     ready, stop = threading.Event(), threading.Event()
-    sock = server.listening("127.0.0.1", 0)
+    sock = server.bound("127.0.0.1", 0)
+    sock.listen()
 
     async def work() -> None:
         async with serving(*translators, **options) as served:

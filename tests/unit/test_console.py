@@ -154,6 +154,28 @@ def test_an_options_empty_value_is_refused(words: list[str]) -> None:
                 parse(places)
 
 
+def test_options_without_an_option_that_they_need_are_refused() -> None:
+    parser = Parser("tool")
+    parser.add_argument("places", nargs="*", metavar="PLACE")
+    for name in ("--all", "--some"):
+        parser.add_argument(name, action="store_true")
+    for name in ("--share", "--seed"):
+        parser.add_argument(name, default=1, type=int)
+    parser.needs("--share", "--some")
+    parser.needs("--seed", "--some", "--all")
+    for parse in (parser.parse_args, parser.parse_intermixed_args):
+        assert parse(["a", "--seed=2", "--all"]).seed == 2
+        assert parse(["--some", "--seed", "3", "--share", "4"]).share == 4
+        assert parse(["a"]).seed == 1
+        # The default, too, would have no effect.
+        with pytest.raises(UserError, match=r"^--share needs --some\n--seed needs --some or --all$"):
+            parse(["--seed", "1", "--share=1", "a"])
+        with pytest.raises(UserError, match=r"^--share needs --some$"):
+            parse(["--share", "1", "--all", "--seed=1"])
+    with pytest.raises(UserError, match=r"^--seed needs --some or --all$"):
+        parser.parse_before_options(["a", "--seed", "1", "--other"], "another")
+
+
 @pytest.mark.parametrize("link", [False, True])
 def test_what_is_no_file_is_not_replaced_by_one(link: bool, tmp_path: Path) -> None:
     """To a superuser, /dev/null is as good a name as any other."""

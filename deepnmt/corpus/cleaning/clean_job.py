@@ -140,6 +140,8 @@ class Options:
             yield "--rank-by must be given with --keep-best"
         if self.keep_unseen and not self.keep_best:
             yield "--keep-unseen must be given with --keep-best, which leaves pairs out"
+        if self.seed != Options.seed and not self.train_classifier:
+            yield "--seed needs --train-classifier"
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -188,9 +189,15 @@ class InferenceEngine:
 
 
 def _tensors(path: Path) -> Mapping[str, Tensor]:
-    """Return the tensors of a model in float32."""
+    """Return copies of a model's tensors in float32: the file, from which they are mapped, may be overwritten."""
     state = CheckpointState.of(path)
     scales = state.contents.get(SCALES, {})
     if faults := list(scale_faults(scales, state.tensors())):
         raise UserError(*(f"{path}: {fault}" for fault in faults))
-    return unpacked(state.tensors(), scales)
+    copies: dict[tuple[Any, ...], Tensor] = {}
+    found: dict[str, Tensor] = {}
+    for name, tensor in unpacked(state.tensors(), scales).items():
+        # Two names of one tensor have one copy.
+        place = tensor.data_ptr(), tuple(tensor.shape), tensor.stride()
+        copies[place] = found[name] = copies[place] if place in copies else tensor.clone()
+    return found

@@ -33,7 +33,7 @@ from deepnmt.search.generator import BeamGenerator
 from deepnmt.search.options import SearchOptions, faults_of
 from deepnmt.search.reduced import reduce_products
 from deepnmt.search.shortlist import Shortlist
-from deepnmt.search.supported import shortlist_obstacle
+from deepnmt.search.supported import check_shortlist
 from deepnmt.text.data_folder import one_name
 
 # Options that need the probabilities of all types.
@@ -117,8 +117,8 @@ class TorchEngine:
             if self.device.type != "cpu":
                 model.half()
             model.to(self.device).eval()
-            if shortlist is not None and (reason := shortlist_obstacle(model)):
-                raise UserError(f"--shortlist cannot be used: {reason}")
+            if shortlist is not None:
+                check_shortlist(model)
         # The end symbol takes a position.
         positions = zip(*(model.max_positions() for model in self.models))
         self.longest, self.longest_target = (int(min(each)) - 1 for each in positions)

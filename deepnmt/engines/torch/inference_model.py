@@ -8,6 +8,7 @@ Shapes: T x B x C is time, batch, channel; V types; H heads of D channels.
 
 import functools
 import math
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Optional
 
@@ -26,6 +27,7 @@ from deepnmt.model.relative_scores import attend
 from deepnmt.model.stack_choices import StackChoices
 from deepnmt.model.sublayers import CROSS_ATTENTION, FEED_FORWARD, SELF_ATTENTION
 from deepnmt.model.transparent import side_by_side
+from deepnmt.options.option_table import MODEL, TRAINING, range_faults
 from deepnmt.search.incremental.layer_steps import sublayer
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS
 
@@ -69,10 +71,12 @@ class InferenceModel(nn.Module):
     def __init__(self, options: Mapping[str, Any], tensors: Mapping[str, Tensor], sizes: tuple[int, int]) -> None:
         super().__init__()
         try:
+            if faults := [" ".join(fault) for fault in range_faults(options, MODEL, TRAINING)]:
+                raise ValueError(", ".join(faults))
             self.encoder = Encoder(InferenceOptions(options), sizes[0])
             self.decoder = Decoder(InferenceOptions(options), sizes[1])
             self.load_state_dict({name: each for name, each in tensors.items() if not is_buffer(name)}, assign=True)
-        except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        except Exception as error:  # of many kinds, since the options may be anything
             reason = " ".join(str(error).split())[:300]
             raise UserError(f"'architecture' must describe the tensors of the model, but does not: {reason}") from error
         self.float().eval().requires_grad_(requires_grad=False)
@@ -91,7 +95,7 @@ class Stack(nn.Module):
     def __init__(self, options: InferenceOptions, name: str, types: int, positions: int) -> None:
         super().__init__()
         width, numbers = options.width(name), options.stack(name)
-        self.padding_idx, self.longest = PADDING, min(positions, MOST_POSITIONS)
+        self.padding_idx, self.longest = PADDING, min(operator.index(positions), MOST_POSITIONS)
         self.embed_tokens = nn.Embedding(types, width, PADDING, _weight=torch.empty(types, width, device="meta"))
         self.embed_scale = 1.0 if options.no_scale_embedding else math.sqrt(width)
         self.embed_positions: Optional[Positions] = None
@@ -243,6 +247,8 @@ class Attention(nn.Module):
 
     def __init__(self, width: int, source: int, heads: int, longest: int = 0, values: bool = False) -> None:
         super().__init__()
+        if width % heads:
+            raise ValueError(f"{width} channels cannot be divided among {heads} heads")
         self.embed_dim, self.num_heads, self.head_dim, self.max_length = width, heads, width // heads, longest
         self.scaling = self.head_dim**-0.5
         self.q_proj, self.k_proj, self.v_proj = linear(width, width), linear(source, width), linear(source, width)

@@ -1,7 +1,7 @@
 """Write the torch engine's files: the checkpoints, without the parts that only a training needs."""
 
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,18 @@ from deepnmt.kernels.products import obstacle
 PLACES = ("path", "file", "dir", "pair_weights", "difficulty", "finetune_from_model")
 
 
+def check(models: Sequence[Any], weights: str) -> None:
+    """Raise `UserError` if the processor cannot compute with such weights; see `deepnmt.engines.registry`."""
+    if reason := obstacle(weights, torch.device("cpu")):
+        raise UserError(f"--weights {weights}: {reason}")
+
+
 def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> None:
     """Write model.safetensors, and of an ensemble model2.safetensors, ...; see `deepnmt.engines.registry`.
 
     Raises:
-        UserError: a checkpoint cannot be read, the disk is full, or the processor cannot compute with such weights
+        UserError: a checkpoint cannot be read, or the disk is full
     """
-    if reason := obstacle(weights, torch.device("cpu")):
-        raise UserError(f"--weights {weights}: {reason}")
     write_models(checkpoints, folder, weights)
 
 

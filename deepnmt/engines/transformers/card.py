@@ -1,5 +1,6 @@
 """The model card of a folder, README.md, from the folder's record and scores."""
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,7 +20,8 @@ def card(folder: ModelFolder, scores: Mapping[str, Any]) -> str:
     return "\n".join(
         (
             "---",
-            f"language:\n- {source}\n- {target}",
+            # Quoted, since YAML takes the code of Norwegian for false.
+            f"language:\n- {json.dumps(source)}\n- {json.dumps(target)}",
             "library_name: transformers",
             "pipeline_tag: translation",
             "tags:\n- deepnmt",

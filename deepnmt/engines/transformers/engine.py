@@ -17,10 +17,11 @@ from torch import Tensor
 from transformers import AutoModelForSeq2SeqLM, GenerationConfig, LogitsProcessor, LogitsProcessorList
 
 from deepnmt.engines.engine import Engine, Hypothesis, SearchSettings
-from deepnmt.engines.model_folder import ModelFolder
+from deepnmt.engines.model_folder import RECORD, ModelFolder
 from deepnmt.engines.padding import PADDING, numbers, padded, scored_by_length
 from deepnmt.errors import UserError
 from deepnmt.text.dictionary import END, SPECIAL_SYMBOLS, read_types
+from deepnmt.text.record import check_kinds
 
 BEGIN = SPECIAL_SYMBOLS.index("<s>")
 
@@ -35,10 +36,14 @@ def load(folder: ModelFolder, threads: int | None) -> Engine:
         torch.set_num_threads(threads)
     try:
         with quiet():
-            model = AutoModelForSeq2SeqLM.from_pretrained(folder.path, local_files_only=True, trust_remote_code=False)
+            safely: dict[str, bool] = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True}
+            model = AutoModelForSeq2SeqLM.from_pretrained(folder.path, **safely)
     except Exception as error:  # of many kinds, which share no base class of their own
         reason = " ".join(str(error).split())[:300]
         raise UserError(f"{folder.path}: must be a model that transformers can read, but is not: {reason}") from error
+    # None is still in the file, which may be overwritten.
+    for tensor in (*model.parameters(), *model.buffers()):
+        tensor.data = tensor.data.clone()
     engine = TransformersEngine(model.eval(), folder)
     tables = model.get_input_embeddings(), model.get_output_embeddings()
     for language, types, table in zip(folder.text.languages, (engine.source, engine.target), tables):
@@ -144,9 +149,12 @@ def generation(settings: SearchSettings, longest: int, beams: int | None = None)
 
 
 def longest_target(folder: ModelFolder) -> int:
-    """Return the number of subwords in the longest translation of a folder's model."""
+    """Return the number of subwords in the longest translation of a folder's model. Raises `UserError` without it."""
+    name = "max_target_positions"
+    options: dict[str, Any] = next(iter(folder.architecture.get("models", ())), {})
+    check_kinds(folder.path / RECORD, options, {name: int}, "architecture.models.0.")
     # The end symbol takes a position.
-    return int(folder.architecture["models"][0]["max_target_positions"]) - 1
+    return int(options[name]) - 1
 
 
 @contextmanager

@@ -62,7 +62,7 @@ class DeepTranslationTokenizer(PreTrainedTokenizer):  # type: ignore[misc]
         return ids.get(token, ids["<unk>"])
 
     def _convert_id_to_token(self, index: int) -> str:
-        return self._types[self._language][index]
+        return _name(self._types[self._language], index)
 
     def build_inputs_with_special_tokens(
         self, token_ids_0: list[int], token_ids_1: list[int] | None = None
@@ -73,14 +73,21 @@ class DeepTranslationTokenizer(PreTrainedTokenizer):  # type: ignore[misc]
     def _decode(self, token_ids: int | list[int], skip_special_tokens: bool = False, **kwargs: Any) -> str:
         """Return the text of the target's numbers; without special symbols, an unknown word stays in it."""
         types = self._types[self.folder.target_lang]
-        tokens = [types[number] for number in ([token_ids] if isinstance(token_ids, int) else token_ids)]
+        tokens = [_name(types, number) for number in ([token_ids] if isinstance(token_ids, int) else token_ids)]
         if not skip_special_tokens:
             return " ".join(tokens)
         return self.pipeline.decode(" ".join(token for token in tokens if token not in STRUCTURAL))
 
     def save_vocabulary(self, save_directory: str, filename_prefix: str | None = None) -> tuple[str, ...]:
-        """Copy the files of the text steps, and return their paths."""
-        settings = self.folder.text
+        """Copy the files of the text steps, unless they are there, and return their paths."""
+        settings, place = self.folder.text, Path(save_directory)
         dictionaries = (self.folder.dictionary(language).name for language in settings.languages)
         names = dict.fromkeys((RECORD, *text_files(settings), *dictionaries))
-        return tuple(shutil.copyfile(self.folder.path / name, Path(save_directory) / name).as_posix() for name in names)
+        for name in names if place.resolve() != self.folder.path.resolve() else ():
+            shutil.copyfile(self.folder.path / name, place / name)
+        return tuple((place / name).as_posix() for name in names)
+
+
+def _name(types: list[str], number: int) -> str:
+    """Return the type of a number; another number, such as transformers' -100 in labels, is unknown."""
+    return types[number] if 0 <= number < len(types) else "<unk>"

@@ -23,6 +23,7 @@ from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 
+from deepnmt.checkpoints.starts import check_starts, missing_starts
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.criterions import distillation
 from deepnmt.errors import UserError, in_place_of
@@ -32,7 +33,6 @@ from deepnmt.fairseq_patches.checks.model_options import transformer_faults
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.model import validate
 from deepnmt.model.config import DLCLTransformerConfig
-from deepnmt.model.dual import start_faults
 from deepnmt.model.memory import least_parameters
 from deepnmt.options.dual_rules import missing
 from deepnmt.options.option_table import TRAINING, dashed, is_json_mapping, literal_faults, range_faults
@@ -84,10 +84,10 @@ def check_training(cfg: Any) -> None:
     model = model_config(cfg)
     asked = sys.argv[1:] == accepted or launched.is_led()
     faults = [*_missing(cfg), *(() if asked else _option_faults(cfg, model)), *_bleu_faults(cfg.task)]
-    faults += [*transformer_faults(cfg), *start_faults(cfg)]
     faults += transformer_faults(cfg)
-    if model is not None and model.fused_encoder is not None and not Path(model.fused_encoder).is_file():
-        faults.append(f"--fused-encoder: no such checkpoint '{model.fused_encoder}'")
+    # A resumed training has these weights.
+    begins = not (Path(cfg.checkpoint.save_dir) / cfg.checkpoint.restore_file).exists()
+    faults += missing_starts(cfg.model) if begins else ()
     if model is not None:
         faults += validate.training_faults(model)
     if faults:
@@ -103,6 +103,8 @@ def check_training(cfg: Any) -> None:
         check_memory(cfg, model, _types(cfg, folders[0]) if folders else (0, 0))
     if folders:
         check_same_types(folders, task_languages(cfg.task, folders[0]))
+        if model is not None and begins:
+            check_starts(model, folders[0], task_languages(cfg.task, folders[0]))
         if model is not None and model.merge_src_tgt_embed:
             _check_one_dictionary(cfg.task, folders[0])
         data_utils.raise_if_valid_subsets_unintentionally_ignored(cfg)

@@ -57,6 +57,9 @@ function followDirection() {
   const [source] = direction();
   part("source").lang = source === "auto" ? "" : source;
   part("swap").disabled = !reversed();
+  // The last answer, which tells the beam, is of another direction.
+  part("more").disabled = true;
+  expand(false);
 }
 
 function fail(error) {

@@ -82,8 +82,10 @@ def without_held_out(splits: dict[str, list[Pair]]) -> dict[str, list[Pair]]:
 
 
 def _pages(package: Path) -> Path:
-    (folder,) = (package / "usr/share/libreoffice/help").glob("*/text")
-    return folder
+    folders = list((package / "usr/share/libreoffice/help").glob("*/text"))
+    if len(folders) != 1:
+        raise UserError(f"{package.name}: must have one folder of pages, usr/share/libreoffice/help/*/text")
+    return folders[0]
 
 
 def packages_of(language: str) -> list[str]:
@@ -139,7 +141,8 @@ def unpack(package: Path, folder: Path) -> Path:
         ["dpkg-deb", "-x", str(package), str(folder)], capture_output=True, encoding="utf-8", check=False
     )
     if done.returncode:
-        raise UserError(f"{package}: cannot be unpacked: {done.stderr.strip().splitlines()[-1:]}")
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise UserError(f"{package}: cannot be unpacked: {reason}")
     return folder
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import socket
 import sys
@@ -56,7 +57,7 @@ from deepnmt.serving import server
                 "a.b",
             )
         ),
-        (["{}/none"], r"none: no folder made by deepnmt export was found$"),
+        (["{}/none", "--port", "0"], r"none: no folder made by deepnmt export was found$"),
     ],
 )
 def test_refused(words: list[str], message: str, tmp_path: Path) -> None:
@@ -71,11 +72,13 @@ def test_options_reach_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     given: list[Any] = []
     monkeypatch.setattr("deepnmt.serving.directions.Directions", lambda folders, threads: (folders, threads))
     monkeypatch.setattr(server, "serve", lambda *arguments: given.extend(arguments))
+    monkeypatch.setattr(server, "bound", lambda *address: contextlib.nullcontext(address))
     serve.main(["a", "b"])
     assert given[0] == ([Path("a"), Path("b")], None)
     assert given[1] == server.Settings(
         "127.0.0.1", 5000, 0.03, [16, 32, 64, 128], 4096, 1000, 60.0, 65_536, [], [], split=True
     )
+    assert given[2] == ("127.0.0.1", 5000)
     given.clear()
     words = ["a", "--host", "0.0.0.0", "--port", "0", "--wait", "250", "--buckets", "7", "--max-tokens", "9", "--queue"]
     words += ["5", "--timeout", "0.5", "--max-body", "1", "--api-key-file", str(tmp_path / "keys"), "--no-split"]
@@ -90,22 +93,24 @@ def test_options_reach_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_address_that_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    with server.listening("127.0.0.1", 0) as taken:
+    with server.bound("127.0.0.1", 0) as taken:
+        taken.listen()
         port = taken.getsockname()[1]
+        # Before a model is loaded, and even before a missing one is noticed.
         with pytest.raises(UserError, match=rf"^cannot listen on --host 127.0.0.1 --port {port}: Address already in "):
-            server.listening("127.0.0.1", port)
+            serve.main(["none", "--port", str(port)])
     for name in ("a..b", "x" * 64):
         with pytest.raises(UserError, match=rf"^cannot listen on --host {name} --port 0: .*label"):
-            server.listening(name, 0)
+            server.bound(name, 0)
     with pytest.raises(UserError, match=r"^cannot listen on --host 192.0.2.1 --port 0: Cannot assign requested addr"):
-        server.listening("192.0.2.1", 0)
+        server.bound("192.0.2.1", 0)
 
     def unknown(*arguments: object, **options: object) -> None:
         raise socket.gaierror(-2, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     with pytest.raises(UserError, match=r"^cannot listen on --host no.invalid --port 0: Name or service not known$"):
-        server.listening("no.invalid", 0)
+        server.bound("no.invalid", 0)
 
 
 @pytest.mark.parametrize("library", ["starlette", "uvicorn", "httptools", "py3langid"])

@@ -75,7 +75,10 @@ def test_the_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["--width", "0", "--window", "-1"], "--width must be at least 1, but is 0\nembeddings.sh: error: --window"),
+        (
+            ["--width", "0", "--window", "-1"],
+            "--width must be from 1 to 100000, but is 0\nembeddings.sh: error: --window",
+        ),
         (["--width", "900"], "--width must be below the number of types with neighbours, "),
         (["--width", "4", "--subset", "mono"], "text/mono.bpe.de: no such file"),
     ],
@@ -86,3 +89,18 @@ def test_refusals(words: list[str], line: str, tmp_path: Path) -> None:
     assert done.returncode == 2
     assert line.partition("\n")[0] in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_each_folder_has_text_of_the_same_types(tmp_path: Path) -> None:
+    data, other = substitution_data(tmp_path / "data"), substitution_data(tmp_path / "other")
+    words = [tmp_path / "out", "--lang", "de", "--width", "4"]
+    assert in_process("embeddings", f"{data}:{other}", *words).returncode == 0
+    lines = (other / "dict.de.txt").read_text("utf-8").splitlines()
+    (other / "dict.de.txt").write_text("\n".join([*lines[1:], lines[0]]) + "\n", encoding="utf-8")
+    for folder, line in (
+        (other, f"{other}/dict.de.txt: must have the types of {data}/dict.de.txt, but has others"),
+        (tmp_path / "none", f"{tmp_path}/none/text/mono.bpe.de: no such file"),
+    ):
+        done = in_process("embeddings", f"{data}:{folder}", *words)
+        assert done.returncode == 2
+        assert done.stderr.rstrip().endswith(line)

@@ -18,6 +18,7 @@ from torch import Tensor
 import deepnmt
 from deepnmt.criterions import dual_supervised
 from deepnmt.criterions.dual_supervised import PASSES, DualSupervised, DualSupervisedConfig, Pass
+from deepnmt.criterions.weighted_losses import weighted
 from deepnmt.data.exchanged_pairs import exchanged
 from deepnmt.data.marginals import read_marginals
 from deepnmt.errors import UserError
@@ -53,16 +54,28 @@ def log_p(model: Any, source: list[int], target: list[int]) -> Tensor:
     return torch.stack([row[token] for row, token in zip(scores, [*target, EOS])]).sum()
 
 
-def formula(model: Any, weight: float, sentence_avg: bool = False) -> Tensor:
+def formula(model: Any, weight: float, sentence_avg: bool = False, pairs: tuple[float, ...] = (1, 1, 1)) -> Tensor:
     total = torch.zeros((), dtype=torch.float64)
-    n_x, n_y = (sum(len(each) + 1 for each in side) for side in (SOURCES, TARGETS))
+    n_x, n_y = (sum(w * (len(each) + 1) for w, each in zip(pairs, side)) for side in (SOURCES, TARGETS))
     factor = 1.0 if sentence_avg else n_y / n_x
-    for number, x, y in zip((2, 0, 1), SOURCES, TARGETS):
-        total = total + nll(logits(model.fwd, x, y), torch.tensor([[*y, EOS]]), 0.1)
-        total = total + factor * nll(logits(model.bwd, y, x), torch.tensor([[*x, EOS]]), 0.1)
+    for w, number, x, y in zip(pairs, (2, 0, 1), SOURCES, TARGETS):
+        total = total + w * nll(logits(model.fwd, x, y), torch.tensor([[*y, EOS]]), 0.1)
+        total = total + w * factor * nll(logits(model.bwd, y, x), torch.tensor([[*x, EOS]]), 0.1)
         p_x, p_y = MARGINALS[number]
-        total = total + weight * (p_x + log_p(model.fwd, x, y) - p_y - log_p(model.bwd, y, x)) ** 2
+        total = total + w * weight * (p_x + log_p(model.fwd, x, y) - p_y - log_p(model.bwd, y, x)) ** 2
     return total
+
+
+@pytest.mark.parametrize("sentence_avg", [False, True])
+def test_pairs_may_have_weights(sentence_avg: bool) -> None:
+    weights, model = (0.125, 0.05, 0.25), build_dual().train()
+    batch = {**sample(), "pair_weights": torch.tensor(weights, dtype=torch.float64)}
+    loss, size, log = weighted(make(sentence_avg=sentence_avg))(model, batch)
+    expected = formula(model, 0.3, sentence_avg, weights)
+    torch.testing.assert_close(loss, expected, rtol=1e-10, atol=0)
+    assert same(gradients(loss, model), gradients(expected, model))
+    words = sum(w * (len(y) + 1) for w, y in zip(weights, TARGETS))
+    assert size == log["sample_size"] == pytest.approx(sum(weights) if sentence_avg else words)
 
 
 @pytest.mark.parametrize("sentence_avg", [False, pytest.param(True, marks=pytest.mark.slow)])

@@ -220,11 +220,11 @@ def test_options_out_of_range(more: dict[str, Any], message: str) -> None:
 
 def test_pairs_have_no_weights() -> None:
     here = task()
-    here.cfg = Namespace(bpe_dropout=0.0, pair_weights="file")
-    message = "^--hint-weight and --hint-attention-weight cannot be combined with --pair-weights$"
+    here.cfg = Namespace(bpe_dropout=0.0, pair_weights="file", set_weights="1,2")
+    message = "^--hint-weight and --hint-attention-weight cannot be combined with"
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(distillation, "TranslationTask", Namespace)
-        with pytest.raises(UserError, match=message):
+        with pytest.raises(UserError, match=f"{message} --pair-weights\n--hint-.*with --set-weights$"):
             Distillation(here, DistillationConfig(**{**SMOOTHED, "teacher": "x", "hint_weight": 1.0}))
 
 

@@ -9,13 +9,14 @@ import pytest
 import torch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
-from support.consistency_reference import EOS, PAD, gradients, make_sample, nll, same
+from support.consistency_reference import EOS, PAD, TARGETS, gradients, make_sample, nll, same
 from support.models import EXAMPLE, build, dictionary, incremental_logits, logits
 from torch import Tensor
 
 import deepnmt  # noqa: F401  registers the criterions
 from deepnmt.criterions.fused import FusedLabelSmoothedCrossEntropy
 from deepnmt.criterions.language_model_loss import LanguageModelLoss, LanguageModelLossConfig
+from deepnmt.criterions.weighted_losses import weighted
 from deepnmt.errors import UserError
 
 TEXT = [[7, 8, 9, 10], [11], [5, 6, 12, 13, 14, 15]]
@@ -71,6 +72,24 @@ def test_loss_and_gradients_are_the_formula(layers: int, shape: str) -> None:
     assert same(gradients(loss, model), gradients(expected, model))
     assert (size, log["ntokens"], log["lm_ntokens"]) == (n, n, m)
     torch.testing.assert_close(log["lm_loss"], sum(nll(scores, target, 0.0) for scores, target in alone).detach())
+
+
+@pytest.mark.parametrize("sentence_avg", [False, True])
+def test_pairs_may_have_weights(sentence_avg: bool) -> None:
+    weights, lengths = [0.5, 2.0, 1.25], [len(row) + 1 for row in TARGETS]
+    words = sum(w * n for w, n in zip(weights, lengths))
+    batch = {**sample(), "pair_weights": torch.tensor(weights, dtype=torch.float64)}
+    batch |= {"weighted_tokens": words, "weighted_pairs": sum(weights)}
+    model = build(decoder_lm_layers=1).train()
+    loss, size, log = weighted(make(0.7, sentence_avg=sentence_avg))(model, batch)
+    scores = model(**batch["net_input"])[0]
+    pairs = sum(w * nll(scores[row : row + 1, :n], batch["target"][row : row + 1, :n], 0.1)
+                for row, (w, n) in enumerate(zip(weights, lengths)))  # fmt: skip
+    alone = sum(nll(language_logits(model, row, 1), torch.tensor([[*row, EOS]]), 0.1) for row in TEXT)
+    expected = pairs + 0.7 * words / sum(len(row) + 1 for row in TEXT) * alone
+    torch.testing.assert_close(loss, expected, rtol=1e-9, atol=0)
+    assert same(gradients(loss, model), gradients(expected, model))
+    assert size == log["sample_size"] == (sum(weights) if sentence_avg else words)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -8,12 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.criterions.cross_entropy import CrossEntropyCriterionConfig
 from support.models import batch, build, task
 from support.restarts import train_until
 from support.trainings import binarised_text
 from torch import Tensor
 
-from deepnmt.criterions.fused import FusedLabelSmoothedCrossEntropy
+from deepnmt.criterions.fused import FusedConfig, FusedLabelSmoothedCrossEntropy
+from deepnmt.criterions.r_drop import RDrop, RDropConfig
+from deepnmt.criterions.simcut import SimCutConfig
+from deepnmt.criterions.two_sided_loss import TwoSidedConfig
+from deepnmt.criterions.weighted_losses import weighted
 from deepnmt.data.weighted_pairs import WeightedPairs, read_weights
 from deepnmt.errors import UserError
 from deepnmt.kernels import projection
@@ -142,6 +148,56 @@ def test_a_model_whose_features_cannot_be_projected_is_refused() -> None:
         criterion(model, sample([0], [1.0]))
 
 
+NAMES = {"cross_entropy": CrossEntropyCriterionConfig, "label_smoothed_cross_entropy": FusedConfig}
+NAMES |= {f"label_smoothed_cross_entropy_{name}": kind
+          for name, kind in (("fused", FusedConfig), ("r_drop", RDropConfig), ("simcut", SimCutConfig),
+                             ("two_sided", TwoSidedConfig))}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence_avg", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_other_losses_are_weighted_means_too(name: str, sentence_avg: bool, wrapped: bool) -> None:
+    """Without dropout, pairs do not depend on their batch; R-Drop and SimCut have both passes' losses."""
+    model, weights = build(two_sided=name.endswith("two_sided")).train(), [0.5, 2.0, 1.25]
+    # An obstacle to the fused loss.
+    model.find_unused_parameters = wrapped
+    more: dict[str, Any] = {} if name == "cross_entropy" else {"label_smoothing": 0.1}
+    more |= {"simcut_rate": 0.0} if name.endswith("simcut") else {}
+    options = NAMES[name](_name=name, sentence_avg=sentence_avg, **more)
+    criterion = CRITERION_REGISTRY[name].build_criterion(options, _with_padding(task()))
+    loss, size, log = weighted(criterion)(model, sample([0, 1, 2], weights))
+    alone = [criterion(model, sample([number])) for number in range(3)]
+    # Fused, losses of both passes are in single precision.
+    loose: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-6, "check_dtype": False}
+    torch.testing.assert_close(loss, sum(w * each[0] for w, each in zip(weights, alone)), **loose)
+    assert size == log["sample_size"] == sum(w * each[1] for w, each in zip(weights, alone))
+    assert log["loss"] == loss
+    # As of the text without weights.
+    if "nll_loss" in log:
+        assert float(log["nll_loss"]) == pytest.approx(sum(float(each[2]["nll_loss"]) for each in alone))
+    parameters = list(model.parameters())
+    expected = [torch.autograd.grad(each[0], parameters) for each in alone]
+    for found, *parts in zip(torch.autograd.grad(loss, parameters), *expected):
+        torch.testing.assert_close(found, sum(w * part for w, part in zip(weights, parts)), **loose)
+
+
+def test_divergences_have_the_weights_of_their_pairs() -> None:
+    model = build(dropout=0.3).train()
+    options = RDropConfig(label_smoothing=0.1, sentence_avg=False, r_drop_alpha=50.0)
+    criterion = RDrop(_with_padding(task()), options)
+
+    def loss(weights: list[float]) -> float:
+        torch.manual_seed(4)
+        return float(weighted(criterion)(model, sample([0, 1, 2], weights))[0])
+
+    torch.manual_seed(4)
+    plain = float(criterion(model, sample([0, 1, 2]))[0])
+    assert loss([1, 1, 1]) == pytest.approx(plain, rel=1e-5)
+    one, other, last = (loss([float(place == number) for place in range(3)]) for number in range(3))
+    assert loss([0.5, 2.0, 1.25]) == pytest.approx(0.5 * one + 2 * other + 1.25 * last)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -207,10 +263,8 @@ def test_folders_in_turn_and_other_criterions_are_refused(data: Path, tmp_path: 
     )
     with pytest.raises(UserError, match=r"^--pair-weights needs a single data folder, but DATA names several$"):
         made.load_dataset("train", combine=True)
-    other = [f"--pair-weights={path}", "--criterion=label_smoothed_cross_entropy_r_drop", "--max-update=1"]
-    message = (
-        r"^--criterion must be label_smoothed_cross_entropy_fused with --pair-weights, but is label_smoothed_cross_"
-    )
+    other = [f"--pair-weights={path}", "--criterion=label_smoothed_cross_entropy_mrt", "--max-update=1"]
+    message = r"^--criterion must be one of cross_entropy, .*_sided with --pair-weights, but is label_smoothed_cross_en"
     with pytest.MonkeyPatch.context() as monkeypatch, pytest.raises(UserError, match=message):
         train_until(monkeypatch, [str(data), "--task=deep_translation", "--max-tokens=60"], tmp_path / "save", *other)
 

@@ -115,7 +115,9 @@ def task(data: Path, mono: str) -> Any:
 
 def test_text_of_the_target_is_read(folders: tuple[Path, Path, Path]) -> None:
     data, of_source, of_target = folders
-    made = task(data, f"{of_source}:{of_target}")
+    with pytest.raises(UserError, match=rf"^--mono must have text in {TARGET}, but has {SOURCE}, {TARGET}$"):
+        task(data, f"{of_source}:{of_target}").load_dataset("train", combine=True)
+    made = task(data, str(of_target))
     made.load_dataset("train", combine=True)
     made.load_dataset("valid", combine=False)
     dataset = made.dataset("train")

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import shutil
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 import torch
+from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.data import ConcatDataset
+from support.models import SIZE
 from support.restarts import train_until
 from support.trainings import binarised_text
 
 from deepnmt.checkpoints.file import read
 from deepnmt.data.weighted_pairs import WeightedPairs, set_sizes, weights_of_sets
 from deepnmt.errors import UserError
+from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.transformer import DLCLTransformerModel
 from deepnmt.translation_task import DeepTranslationConfig, DeepTranslationTask
 
 COMMAND = ["--task=deep_translation", "--criterion=label_smoothed_cross_entropy_fused", "--label-smoothing=0.1"]
@@ -66,6 +71,26 @@ def test_both_kinds_of_weights_are_multiplied(data: Path, tmp_path: Path) -> Non
     assert pairs.weights.tolist() == [number % 3 * (2 if number < 40 else 0.5) for number in range(48)]
 
 
+def test_an_update_weighs_the_losses_of_other_criterions(data: Path) -> None:
+    fixed = {"dataset_impl": "mmap", "required_seq_len_multiple": 1, "seed": 1}
+    made = DeepTranslationTask.setup_task(DeepTranslationConfig(data=str(data), set_weights="1,0.25", **fixed))
+    made.load_dataset("train", combine=True)
+    pairs = made.dataset("train")
+    sample = pairs.collater([pairs[number] for number in (3, 41, 44)])
+    config = DLCLTransformerConfig(**SIZE, dropout=0.0)
+    model, criterion = DLCLTransformerModel.build_model(config, made), CrossEntropyCriterion(made, sentence_avg=False)
+    losses: list[torch.Tensor] = []
+    loss, size, _ = made.train_step(sample, model, criterion, Namespace(backward=losses.append), 0)
+    log_p = model(**sample["net_input"])[0].log_softmax(-1)
+    expected, words = 0.0, 0.0
+    for row, (number, target) in enumerate(zip(sample["id"].tolist(), sample["target"].tolist())):
+        for place, token in enumerate(token for token in target if token != 1):
+            expected -= (1 if number < 40 else 0.25) * float(log_p[row, place, token])
+            words += 1 if number < 40 else 0.25
+    assert losses == [loss]
+    assert (float(loss), size) == (pytest.approx(expected, rel=1e-5), words)
+
+
 def test_weights_that_do_not_fit_are_refused(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert weights_of_sets("1,0.5", [2, 1]).tolist() == [1, 1, 0.5]
     with pytest.raises(
@@ -77,6 +102,8 @@ def test_weights_that_do_not_fit_are_refused(data: Path, tmp_path: Path, monkeyp
         train_until(monkeypatch, [str(data), *COMMAND], tmp_path / "save", "--set-weights=1,x")
     with pytest.raises(UserError, match=r"^--set-weights needs a single data folder, but DATA names several$"):
         train_until(monkeypatch, [f"{data}:{data}", *COMMAND], tmp_path / "save", "--set-weights=1,1")
-    plain = "--criterion=cross_entropy"
-    with pytest.raises(UserError, match=r"^--criterion must be label_smoothed_cross_entropy_fused with --set-weights"):
-        train_until(monkeypatch, [str(data), *COMMAND[:1], plain, *COMMAND[3:]], tmp_path / "save", "--set-weights=1,1")
+    risk = "--criterion=label_smoothed_cross_entropy_mrt"
+    with pytest.raises(
+        UserError, match=r"^--criterion must be one of cross_entropy, .* with --set-weights, but is lab"
+    ):
+        train_until(monkeypatch, [str(data), *COMMAND[:1], risk, *COMMAND[3:]], tmp_path / "save", "--set-weights=1,1")

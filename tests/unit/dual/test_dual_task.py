@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from fairseq.data import Dictionary, LanguagePairDataset
+from support.checkpoints import checkpoint
 from support.distributed_runs import largest_difference, run, write_corpus
 from support.dual_models import build_dual
 from support.language_models import save_language_model
@@ -142,11 +143,20 @@ def test_language_models_are_checked_before_the_first_update(folders: dict[str, 
         task(folders, SOURCE, lambda_dual=0.1, source_lm="x").load_dataset("train", combine=True)
     with pytest.raises(UserError, match=r"^--mono must be given with --task deep_dual, but is not$"):
         task(folders, lambda_otf=1.0).load_dataset("train", combine=True)
+    both = {"source_lm": str(folders["lm"]), "target_lm": str(folders["lm"])}
+    with pytest.raises(UserError, match=r"^--target-lm needs --mono with text of the source$"):
+        task(folders, TARGET, lambda_dual=0.1, **both).load_dataset("train", combine=True)
     dictionary = Dictionary.load(str(folders["data"] / f"dict.{TARGET}.txt"))
     dictionary.symbols[7], dictionary.symbols[8] = dictionary.symbols[8], dictionary.symbols[7]
     other = save_language_model(tmp_path, dictionary)
-    with pytest.raises(UserError, match=r"^--source-lm: must be of the dictionary of DATA, "):
-        task(folders, TARGET, lambda_dual=0.1, source_lm=str(other)).load_dataset("train", combine=True)
+    translates = tmp_path / "translates.pt"
+    torch.save(checkpoint(), translates)
+    for path, message in (
+        (other, rf"{other}: must be of .*/dict\.{SOURCE}\.txt, "),
+        (translates, rf"{translates}: must be a language model, but is a translation model$"),
+    ):
+        with pytest.raises(UserError, match=f"^--source-lm: {message}"):
+            task(folders, TARGET, lambda_dual=0.1, source_lm=str(path)).load_dataset("train", combine=True)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +165,7 @@ def test_language_models_are_checked_before_the_first_update(folders: dict[str, 
         ({"lambda_otf": -1.0}, r"^--lambda-otf must be a finite number of at least 0, but is -1\.0$"),
         ({"lambda_dual": float("inf")}, "^--lambda-dual must be a finite number of at least 0, but is inf$"),
         ({"dual_samples": 1}, "^--dual-samples must be from 2 to .*, but is 1$"),
-        ({"dual_lm_share": 1.5}, r"^--dual-lm-share must be from 0 to 1, but is 1\.5$"),
+        ({"dual_lm_share": 1.5}, r"^--dual-lm-share must be at least 0 and at most 1, but is 1\.5$"),
     ],
 )
 def test_options_out_of_range_are_refused(options: dict[str, Any], message: str, folders: dict[str, Path]) -> None:
@@ -173,6 +183,11 @@ def test_options_without_effect_are_refused() -> None:
         fault = (name.replace("_", "-"), "needs lambda-dual, but it is 0")
         assert list(rule_faults({**dual, name: value}, {})) == [fault]
         assert not list(rule_faults({**dual, name: value, "lambda_dual": 0.1}, {}))
+    no_share = {**dual, "lambda_dual": 0.1, "dual_lm_share": 0.0, "source_lm": "l"}
+    assert list(rule_faults(no_share, {})) == [("source-lm", "needs dual-lm-share, but it is 0")]
+    assert list(rule_faults({**dual, "dual_weight": 0.0, "marginals": "m"}, {})) == [
+        ("marginals", "needs dual-weight, but it is 0")
+    ]
     plain = {"arch": "x", "criterion": "x", "task": "deep_translation", "mono": "m"}
     must = "must be label_smoothed_cross_entropy_lm, with an lm-loss-weight above 0, to read mono"
     assert list(rule_faults(plain, {})) == [("criterion", must)]

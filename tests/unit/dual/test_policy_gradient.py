@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import itertools
 from argparse import Namespace
+from collections import Counter
 from typing import Any
 
 import pytest
 import torch
+from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from scipy.stats import chisquare
 from support.dual_models import build_dual
 from support.models import dictionary
 from torch import Tensor
 
 from deepnmt.criterions.dual_supervised import PASSES, DualSupervised, DualSupervisedConfig
 from deepnmt.dual.policy_gradient import advantages, policy_passes
+from deepnmt.search.supported import generator_obstacle
 
 PAD, EOS, WORDS = 1, 2, (4, 5, 6)
 SHARE, SOURCE, LONGEST = 0.3, [4, 6, EOS], 2
@@ -87,7 +91,8 @@ def test_the_mean_estimate_is_the_gradient_of_the_expectation(batches: int, numb
     expected = torch.autograd.grad(expected_loss(model, language_model), list(model.parameters()), allow_unused=True)
 
     options = Namespace(beam=2, nbest=2, sampling=True, min_len=0, max_len_a=0, max_len_b=LONGEST)
-    generator = task.build_generator([model.fwd.eval()], options)
+    generator = task.build_generator([model.fwd.eval()], options, None, {"draws": True})
+    assert generator_obstacle(generator) is None
     model.train()
     criterion = DualSupervised(task, DualSupervisedConfig(label_smoothing=0.0, sentence_avg=True))
     torch.manual_seed(7)
@@ -113,6 +118,30 @@ def test_the_mean_estimate_is_the_gradient_of_the_expectation(batches: int, numb
         )  # fmt: skip
         assert right.norm() > 0.05
         assert (ours - right).norm() < tolerance * right.norm(), direction
+
+
+def test_the_packages_samples_have_the_models_probabilities(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SequenceGenerator, "_generate", None)
+    model, words, number = toy(), dictionary(3), 2000
+    options = Namespace(beam=3, nbest=3, sampling=True, min_len=0, max_len_a=0, max_len_b=LONGEST)
+    task = TranslationTask(TranslationConfig(), words, words)
+    generator = task.build_generator([model.fwd.eval()], options, None, {"draws": True})
+    torch.manual_seed(5)
+    text = torch.tensor([SOURCE]).repeat(number, 1)
+    found = generator.generate([model.fwd], {"net_input": {"src_tokens": text, "src_lengths": text.ne(PAD).sum(1)}})
+    assert {len(samples) for samples in found} == {3}
+    seen = Counter(tuple(each["tokens"].tolist()) for samples in found for each in samples)
+    expected = {}
+    for string in STRINGS:
+        log_p = steps(model.fwd, SOURCE, [*string, EOS])
+        expected[(*string, EOS)] = float(log_p[: LONGEST if len(string) == LONGEST else None].sum().exp())
+    assert seen.keys() <= expected.keys()
+    total = sum(expected.values())
+    assert chisquare([seen[key] for key in expected], [3 * number * p / total for p in expected.values()]).pvalue > 1e-4
+    # With the sums of their log-probabilities, of which the last one may have been forced.
+    for each in found[0]:
+        log_p = steps(model.fwd, SOURCE, each["tokens"].tolist())
+        torch.testing.assert_close(each["positional_scores"][:2], log_p[:2].float(), rtol=1e-4, atol=1e-4)
 
 
 def test_a_reward_is_compared_with_the_others_of_its_sentence() -> None:

@@ -108,6 +108,14 @@ def test_search_defaults_that_the_engine_does_not_know_name_the_record(
         ({"search": {"beam": True}}, r"'search.beam' must be a whole number, but is true"),
         ({"search": {"lenpen": float("nan")}}, r"'search': --lenpen must be from -100 to 100, but is nan"),
         ({"search": {"coverage": []}}, r"'search.coverage' must be a plain value, but is \[\]"),
+        ({"architecture": []}, r"'architecture' must be an object, but is \[\]"),
+        ({"architecture": {"models": [{}]}}, r"must have the key 'architecture.left_pad_source', but does not"),
+        ({"architecture": {"left_pad_source": 1, "models": []}}, r"'architecture.left_pad_source' must be true or fal"),
+        ({"architecture": {"left_pad_source": True, "models": 3}}, r"'architecture.models' must be a list, but is 3"),
+        (
+            {"architecture": {"left_pad_source": True, "models": [{}, 1]}},
+            r"'architecture.models.1' must be an object, but is 1",
+        ),
     ],
 )
 def test_faults_of_the_record(folder: Path, values: dict[str, Any], message: str) -> None:

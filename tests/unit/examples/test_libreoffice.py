@@ -134,6 +134,19 @@ def test_packages_become_text_whose_pages_are_held_out(tmp_path: Path, monkeypat
     ]
 
 
+@pytest.mark.skipif(fetch.shutil.which("dpkg-deb") is None, reason="needs dpkg-deb")
+def test_packages_of_another_kind_are_one_line(tmp_path: Path) -> None:
+    packages(tmp_path, 1)
+    files = {path.name.partition("_")[0]: path for path in tmp_path.glob("*.deb")}
+    # The interface's package in place of the help's.
+    files["libreoffice-help-de"] = files["libreoffice-l10n-de"]
+    with pytest.raises(UserError, match=r"^libreoffice-help-de: must have one folder of pages, usr/share/libreoffice"):
+        fetch.write_text(tmp_path, "de", files)
+    files["libreoffice-help-de"].write_bytes(b"no package")
+    with pytest.raises(UserError, match=r"_all\.deb: cannot be unpacked: dpkg-deb: error: [^\[\]]*$"):
+        fetch.write_text(tmp_path, "de", files)
+
+
 @pytest.mark.parametrize("language", ["en-gb", "../x", "de,fr"])
 def test_languages_that_are_refused(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["fetch", language, "out"])

@@ -78,6 +78,12 @@ def test_the_steps_and_what_is_left_of_them_the_second_time(root: Path) -> None:
     status, calls, error = run(root, *words)
     # The commands know themselves what is done.
     assert [call.split()[0] for call in calls[:-1]] == ["synthesise", "align", "train", "train"]
+    # Nor would they be done again for another option.
+    for option, value in (("--last", "4"), ("--engine", "onnx"), ("--check", "9"), ("--repetitions", "1")):
+        status, calls, error = run(root, *words[:6], option, value)
+        assert (status, calls) == (2, [])
+        begun = "--last 3 --engine torch --check 1014 --repetitions 3"
+        assert error.splitlines()[-1].endswith(f"/out, was begun with {begun}"), error
 
 
 def test_the_teacher_may_be_the_best_of_a_folder(root: Path) -> None:

@@ -101,6 +101,17 @@ def test_words_that_are_no_types_are_left_out(data: Path, tmp_path: Path) -> Non
     assert listed == SPECIAL | frequent_of(data, 1) | {types[0], types[1]}
 
 
+def test_padding_has_no_candidates(data: Path, tmp_path: Path) -> None:
+    """Otherwise the list of a short sentence would have more types beside a long one."""
+    path = tmp_path / "lexicon.tsv"
+    types = [name for name in read_types(data / "dict.en.txt") if name not in SPECIAL]
+    path.write_text(HEADER + "".join(f"{name}\t{types[-1]}\t0.5\n" for name in ("<pad>", "<unk>", types[0])), "utf-8")
+    lists = shortlists(data, LANGUAGES, 1, path)
+    place = read_types(data / "dict.en.txt").index(types[-1])
+    assert [place in row for row in lists.candidates[:4].tolist()] == [False] * 4
+    assert place in lists.candidates[read_types(data / "dict.de.txt").index(types[0])]
+
+
 @pytest.mark.parametrize("engine", ["torch", "onnx"])
 def test_a_model_folder_translates_with_its_lists(
     engine: str, data: Path, checkpoint: Path, lexicon: Path, tmp_path: Path
@@ -259,6 +270,27 @@ def test_what_is_refused(data: Path, checkpoint: Path, lexicon: Path, tmp_path: 
             run_main(export_command.main, "deepnmt export", path, data, tmp_path / "model", *more)
         assert len(str(error.value).splitlines()) == 1
         assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("engine", "options", "message"),
+    [
+        ("torch", {"adaptive_softmax_cutoff": [8, 16]}, r"^--shortlist cannot be used: the output layer is not a lin"),
+        ("onnx", {"adaptive_softmax_cutoff": [8, 16]}, r"^--adaptive-softmax-cutoff"),
+        ("auto", {"adaptive_softmax_cutoff": [8, 16]}, r"^--shortlist cannot be used: the output layer is not a lin"),
+    ],
+)
+def test_a_model_is_refused_before_a_lexicon_is_learnt(
+    engine: str, options: dict[str, Any], message: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("deepnmt.export.exporter.shortlists")
+    path = write_checkpoint(tmp_path / "model.pt", data, share_decoder_input_output_embed=False, **options)
+    with pytest.raises(UserError, match=message):
+        export(Export([path], data, engine, search=SEARCH, shortlist=3), tmp_path / "model")
+    monkeypatch.setattr("deepnmt.engines.torch.writer.obstacle", lambda *_: "needs another processor")
+    plain = write_checkpoint(tmp_path / "plain.pt", data)
+    with pytest.raises(UserError, match=r"^--weights bfloat16: needs another processor$"):
+        export(Export([plain], data, "torch", "bfloat16", search=SEARCH, shortlist=3), tmp_path / "model")
 
 
 def test_training_text_is_needed(data: Path, lexicon: Path, tmp_path: Path) -> None:

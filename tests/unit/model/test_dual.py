@@ -24,9 +24,11 @@ from deepnmt.checkpoints import data_fit
 from deepnmt.checkpoints.averaging import average_checkpoints
 from deepnmt.checkpoints.dual_files import join_checkpoints, split_checkpoint
 from deepnmt.checkpoints.one_direction import of_direction
+from deepnmt.checkpoints.starts import check_starts
 from deepnmt.checkpoints.state import CheckpointState, new_contents
 from deepnmt.checkpoints.trained_model import check_model, model_config
 from deepnmt.errors import UserError
+from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.dual import DualConfig, DualModel
 from deepnmt.options.dual_rules import UNSPLIT, missing
 from deepnmt.recipe.combinations import rule_faults
@@ -168,6 +170,38 @@ def test_starts_that_are_missing_or_of_another_model_are_refused(
         DualModel.build_model(DualConfig(**{**SIZE, "bwd_from": path}), task)
 
 
+def test_starts_of_another_direction_or_model_are_refused(trained: Path, tmp_path: Path) -> None:
+    """Their tensors have the same names and shapes."""
+    fwd, bwd = (str(trained / name / "checkpoint_last.pt") for name in ("fwd", "bwd"))
+    own, data, languages = vars(model_config(CheckpointState.of(Path(fwd)))), trained / "data", ("a", "b")
+    check_starts(DualConfig(**own, fwd_from=fwd, bwd_from=bwd), data, languages)
+    with pytest.raises(UserError, match=r"^--fwd-from: .*: must translate a to b, but translates b to a\n--bwd-from: "):
+        check_starts(DualConfig(**own, fwd_from=bwd, bwd_from=fwd), data, languages)
+    # Options of training alone may differ, and so may the way in which a norm is requested.
+    more = {"dropout": 0.5, "decoder_norm": "auto", "decoder_normalize_before": True}
+    check_starts(DualConfig(**{**own, **more}, fwd_from=fwd), data, languages)
+    changed = DualConfig(**{**own, "encoder_attention_heads": 8, "activation_fn": "gelu"}, bwd_from=bwd)
+    with pytest.raises(UserError, match=r"\n--bwd-from: .*encoder_attention_heads must be 8, as in this") as error:
+        check_starts(changed, data, languages)
+    line = f"--bwd-from: {bwd}: cfg.model.activation_fn must be gelu, as in this training, but is relu"
+    assert line in str(error.value).splitlines()
+
+    # Of a frozen encoder, the decoder's options do not matter.
+    plain = {**own, "fused_encoder": fwd, "_name": "dlcl_transformer"}
+    check_starts(DLCLTransformerConfig(**{**plain, "decoder_norm": "post", "decoder_layers": 7}), data, languages)
+    with pytest.raises(UserError, match=r"^--fused-encoder: .*: cfg\.model\.encoder_norm must be pre, as in this tr"):
+        check_starts(DLCLTransformerConfig(**{**plain, "encoder_norm": "pre"}), data, languages)
+    with pytest.raises(UserError, match=r"^--fused-encoder: .*: must be an encoder of b, but is of a$"):
+        check_starts(DLCLTransformerConfig(**plain), data, ("b", "a"))
+    # Another dictionary of as many types.
+    (tmp_path / "data").mkdir()
+    for language in languages:
+        lines = (data / f"dict.{language}.txt").read_text("utf-8").splitlines()
+        (tmp_path / "data" / f"dict.{language}.txt").write_text("\n".join([lines[1], lines[0], *lines[2:]]) + "\n")
+    with pytest.raises(UserError, match=r"^--fused-encoder: .*: it was trained with another source dictionary; give"):
+        check_starts(DLCLTransformerConfig(**plain), tmp_path / "data", languages)
+
+
 @pytest.mark.parametrize("kind", ["deep_translation", "translation"])
 def test_an_unsplit_model_does_not_translate(kind: str) -> None:
     deepnmt.register()
@@ -233,7 +267,6 @@ def test_options_that_two_directions_exclude_are_refused() -> None:
             {"arch": "x", "criterion": "x", "task": "deep_dual"},
             ("arch", "must be dlcl_dual with task deep_dual, but is x"),
         ),
-        ({"ddp_backend": "fully_sharded"}, ("ddp-backend", "must not be fully_sharded with arch dlcl_dual, but is")),
         (
             {"freeze_embeddings": "source"},
             ("freeze-embeddings", "must be none or both with arch dlcl_dual, but is source"),
@@ -254,8 +287,15 @@ def test_files_that_only_a_command_line_has_are_missed_at_the_start() -> None:
     ]
     text = {"criterion": "label_smoothed_cross_entropy_lm", "lm_loss_weight": 1.0, "task": "deep_translation"}
     assert list(missing(text)) == [("mono", f"must be given with criterion {text['criterion']}, but is not")]
-    for values in ({**dual, "mono": "m"}, {**text, "lm_loss_weight": 0.0}, {**text, "mono": "m"}):
+    for values in ({**dual, "mono": "/:/tmp"}, {**text, "lm_loss_weight": 0.0}, {**text, "mono": "/"}):
         assert not list(missing(values))
+    absent = {**dual, "dual_weight": 0.1, "marginals": "m", "mono": "/:n", "source_lm": "s", "pair_weights": "/"}
+    assert [f"--{name} {rest}" for name, rest in missing(absent)] == [
+        "--marginals: no such file 'm'",
+        "--source-lm: no such file 's'",
+        "--pair-weights: no such file '/'",
+        "--mono: data folder 'n' not found",
+    ]
 
 
 def test_options_of_a_language_exchange_their_places() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.models import EXAMPLE, SIZE, build, task
+from support.models import EXAMPLE, PLAIN, SIZE, build, task
 
 from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
@@ -83,3 +83,13 @@ def test_text_and_names() -> None:
     names = ["encoder.layers.0.fc1.weight", "encoder.layers.10.fc1.weight", "decoder.layers.0.fc1.weight"]
     assert frozen_names(names, {"encoder_freeze": "1"}) == names[:1]
     assert frozen_names(names, {}) == []
+
+
+def test_something_is_left_to_train() -> None:
+    everything = {**PLAIN, "encoder_freeze": "1,2,3", "decoder_freeze": "1,2,3", "share_all_embeddings": True}
+    message = r"^--encoder-freeze, --decoder-freeze and --freeze-embeddings must leave something to train$"
+    with pytest.raises(UserError, match=message):
+        build({**everything, "freeze_embeddings": "both"})
+    # The norm after a stack with pre-norm, or the table.
+    build({**everything, "freeze_embeddings": "both", "decoder_norm": "pre"})
+    build(everything)

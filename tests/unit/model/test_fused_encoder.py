@@ -111,7 +111,7 @@ def test_training_leaves_the_frozen_encoder_alone(tmp_path: Path, monkeypatch: p
         check_whole(state, config)
     with pytest.raises(UserError, match=r"cfg\.model\.fused_encoder must not be set, but is$"):
         graft(state, ["encoder"], 1)
-    with pytest.raises(UserError, match=r"^--fused-encoder: no such checkpoint 'nowhere\.pt'$"):
+    with pytest.raises(UserError, match=r"^--fused-encoder: checkpoint 'nowhere\.pt' not found$"):
         fairseq_train(monkeypatch, DUMMY, tmp_path / "none", *options[:2], "--fused-encoder=nowhere.pt")
     # A folder of a model has the weights, and so the name alone stays.
     assert _placeless({"fused_encoder": "/home/x/a.pt", "data": "x"}) == {"fused_encoder": "a.pt"}
@@ -128,8 +128,15 @@ def test_weights_are_those_of_the_checkpoint(tmp_path: Path) -> None:
     for name, tensor in model.encoder.frozen.named_parameters():
         expected = state["model"][f"encoder.{name}"][: len(tensor)] if tensor.dim() else tensor
         torch.testing.assert_close(tensor.float(), expected)
+    # A norm after the stack, or a fourth layer, would be left out.
+    plain = build({**FUSED, **PLAIN}).encoder.frozen
+    for more, surplus in (({"encoder_norm": "pre", "encoder_layers": 3}, "layer_norm"), ({}, "layers.3")):
+        torch.save(checkpoint(**PLAIN, **more), path)
+        message = rf"must have the encoder of this model, but also has {re.escape(surplus)}\."
+        with pytest.raises(UserError, match=message):
+            load_frozen(plain, path)
     torch.save(checkpoint(), path)  # of four layers
-    with pytest.raises(UserError, match=r"a\.pt: must have the encoder of this model, but encoder\.history\.weight"):
+    with pytest.raises(UserError, match=r"a\.pt: must have the encoder of this model, but also has history\."):
         load_frozen(model.encoder.frozen, path)
 
 

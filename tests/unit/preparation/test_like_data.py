@@ -76,7 +76,7 @@ def test_pairs_and_the_rest_of_the_folder(data: Path, tmp_path: Path) -> None:
     ("options", "fault"),
     [
         ("--mono news --lang fr", "--lang must be de or en, as DATA is, but is 'fr'"),
-        ("--mono news", "--mono needs --lang, the language of the text"),
+        ("--mono news", "--mono needs --lang"),
         ("--train news --lang en", "--lang needs --mono"),
         ("--train news --mono news --lang en", "--train cannot be combined with --mono"),
         ("--train news --drop-overlap", "--drop-overlap needs --mono"),

@@ -9,9 +9,11 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
 from deepnmt.preparation import merge_learning
+from deepnmt.preparation.cut_text import Pieces, learnt_pieces
 from deepnmt.preparation.merge_learning import learn_pairs
 
 Merges = list[tuple[str, ...]]
@@ -45,6 +47,8 @@ def text(seed: int) -> tuple[list[list[str]], int]:
 def test_merges_are_those_of_subword_nmt(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # Words go over the ends of slices.
     monkeypatch.setattr(merge_learning, "SLICE", 50)
+    # Of many pairs each, or of one.
+    monkeypatch.setattr(merge_learning, "BUCKETS", [1, 3, 1 << 8, 1 << 20][part])
     for seed in range(40 * part, 40 * part + 40):
         texts, merges = text(seed)
         expected = by_subword_nmt(texts, merges)
@@ -72,6 +76,47 @@ def test_text_without_pairs() -> None:
     assert learnt([["ab"]], 5) == []
 
 
+def cut_by_learning(words: list[list[str]], merges: int) -> tuple[Merges, list[list[list[str]]]]:
+    """The merges, and the pieces of each word of each text."""
+    cuts: list[Pieces] = []
+    counted = [("".join(f"{word}\n" for word in each), np.ones(len(each), np.int64)) for each in words]
+    made = list(learn_pairs(counted, merges, lambda *cut: cuts.extend(learnt_pieces(list(map(len, words)), *cut))))
+    found = []
+    for cut in cuts:
+        names = iter(cut.names[number] for number in cut.numbers.values.tolist())
+        lines = [list(islice(names, length)) for length in cut.numbers.lengths.tolist()]
+        assert lines.pop(0) == ["\n"]
+        assert sorted(cut.names) == sorted({"\n", *(name for line in lines for name in line)})
+        found.append(lines)
+    return made, found
+
+
+def spelt_where_ambiguous(pieces: list[str]) -> list[str]:
+    *parts, last = pieces
+    return [*parts, *("@@ ".join(last).split(" ") if last.endswith("@@") else [last])]
+
+
+def test_words_are_cut_as_by_their_codes() -> None:
+    for seed in range(60):
+        texts, merges = text(seed)
+        words = [list(dict.fromkeys(" ".join(lines).split())) for lines in texts]
+        made, cut = cut_by_learning(words, merges)
+        bpe = BPE(io.StringIO("\n".join(["#version: 0.2", *map(" ".join, made)])))
+        assert cut == [[spelt_where_ambiguous(bpe.segment(word).split(" ")) for word in each] for each in words]
+
+
+def test_words_that_read_as_parts_are_spelt_at_their_end() -> None:
+    _, cut = cut_by_learning([["ab@@", "@@", "<s>", "ab"], ["<s>"]], 20)
+    assert cut == [[["a@@", "b@@", "@@@", "@"], ["@@@", "@"], ["<@@", "s@@", ">"], ["a@@", "b"]], [["<@@", "s@@", ">"]]]
+
+
 def test_merges_come_one_by_one() -> None:
     words = [("abc\nab\n", np.array([3, 2], np.int64))]
     assert list(islice(learn_pairs(words, 10), 1)) == [("b", "c</w>")]
+
+
+def test_many_rare_pairs_may_share_a_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merge_learning, "BUCKETS", 1)
+    # Together they are 150 times as frequent as the most frequent one.
+    texts = [[f"{chr(first)}{chr(second)}" for first in range(97, 107) for second in range(97, 112)] * 2]
+    assert learnt(texts, 20) == by_subword_nmt(texts, 20) != []

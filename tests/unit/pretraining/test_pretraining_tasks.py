@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 import torch
-from support.checkpoints import load, run_command
+from support.checkpoints import checkpoint, load, run_command
 from support.models import EXAMPLE, build, logits
 from support.slow import slow_but
 from support.substitution import monolingual, sentences, substitution_data
 from support.trainings import fairseq_train
 
+from deepnmt.checkpoints.grafting import graft
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.criterions.masked_language_model import MaskedLanguageModel, MaskedLanguageModelConfig
 from deepnmt.errors import UserError
@@ -195,6 +196,34 @@ def test_masked_encoder_is_grafted(
     assert not (tmp_path / "other.pt").exists()
 
 
+@pytest.mark.parametrize("one_table", [True, False])
+def test_embeddings_of_a_masked_encoder_are_grafted(one_table: bool, data: Path) -> None:
+    """Two tables: the decoder's has not been trained."""
+    state = checkpoint(share_all_embeddings=one_table)
+    state["cfg"]["task"] = {"_name": "deep_masked_lm"}
+    made, lines = graft(CheckpointState(state, "a.pt"), ["embeddings"], seed=5)
+    assert "copied encoder.embed_tokens (1 parameters)" in lines
+    assert f"{'copied' if one_table else 'new   '} decoder.embed_tokens (1 parameters)" in lines
+    for stack, copied in (("encoder", True), ("decoder", one_table)):
+        name = f"{stack}.embed_tokens.weight"
+        assert torch.equal(made.tensors()[name], state["model"][name]) == copied
+    state["cfg"]["task"] = {"_name": "deep_mass"}
+    made, lines = graft(CheckpointState(state, "a.pt"), ["embeddings"], seed=5)
+    assert "copied decoder.embed_tokens (1 parameters)" in lines
+    assert torch.equal(made.tensors()[name], state["model"][name])
+
+
+def test_damaged_numbers_of_added_types_are_refused() -> None:
+    state = checkpoint()
+    for value, must in (
+        ([3, "x"], r"two whole numbers, but is \[3, 'x'\]"),
+        ([0, 24], "below the 24 types of decoder."),
+    ):
+        state["task_state"] = {ADDED: value}
+        with pytest.raises(UserError, match=rf"^a\.pt: task_state\.{ADDED} must be {must}"):
+            graft(CheckpointState(state, "a.pt"), ["encoder"], seed=5)
+
+
 # Of the model, and of the pre-training.
 AXES = {
     "plain": (["--encoder-groups=none", "--decoder-groups=none"], ["--mass-share=0.3"]),
@@ -236,6 +265,10 @@ def test_a_resumed_training_has_the_same_masks(
     ("options", "line"),
     [
         (["--task=deep_masked_lm", "--criterion=cross_entropy"], "--criterion must be masked_language_model with"),
+        (
+            [*MASKED, "--sentence-avg"],
+            "--sentence-avg cannot be combined with task deep_masked_lm, whose loss is a mean",
+        ),
         (["--task=translation", "--criterion=masked_language_model"], "--task must be deep_masked_lm with"),
         (["--task=deep_mass", "--criterion=label_smoothed_cross_entropy_mrt"], "--criterion must be one of cross_"),
         (

@@ -52,6 +52,8 @@ def test_missing_models_and_other_text_are_refused(tmp_path: Path) -> None:
     command = [data, tmp_path / "out.tsv", "--source-lm", tmp_path / "lm.arpa", "--target-lm", tmp_path / "none.pt"]
     (line,) = errors(in_process("marginals", *command))
     assert line.endswith(f"--target-lm: no such file '{tmp_path / 'none.pt'}'")
+    (line,) = errors(in_process("marginals", *command[:-1], tmp_path / "lm.arpa", "--max-tokens", "9"))
+    assert line.endswith("--max-tokens needs a checkpoint as --source-lm or --target-lm")
     text = data / "text" / f"train.bpe.{TARGET}"
     text.write_text(text.read_text("utf-8") + "one more\n", encoding="utf-8")
     (line,) = errors(in_process("marginals", *command))

@@ -226,7 +226,7 @@ def test_rounded_weights_of_an_ensemble_sum_to_1(models: int) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--consensus", "bleu"], "--ensemble needs --tune\n--score must name two models or more with --ensemble, bu"),
+        (["--consensus", "bleu"], "--ensemble needs --tune$"),
         (["--tune", "--score", "a=a.pt"], "--score must name two models or more with --ensemble, but names 1"),
         (
             ["--tune", "--score", "a=a.pt", "--score", "b=b.pt:c.pt", "--per-token", "--lm", "l=l.pt"],
@@ -347,7 +347,9 @@ def test_consensus(folders: Path) -> None:
         (["valid"], r"one of the arguments --tune --weights --consensus is required \(see --help\)"),
         (["single", "--consensus", "chrf"], r"--consensus: must have lists of several translations, but no"),
         (["valid", "--tune", "--posterior", "share"], r"--posterior needs --consensus"),
-        (["valid", "--per-token", "--consensus", "bleu"], r"--per-token needs --tune; the"),
+        (["valid", "--per-token", "--consensus", "bleu"], r"^--per-token needs --tune$"),
+        (["valid", "--weights", "w", "--seed=1", "--starts", "2"], r"^--seed needs --tune\n--starts needs --tune$"),
+        (["valid", "--tune", "--max-tokens", "9"], r"^--max-tokens needs --score or --reverse or --lm$"),
         (["valid", "--tune", "--score", "a"], r"argument --score: must be NAME=CHECKPOINT, but is 'a'"),
         (["valid", "--tune", "--score", "length=a.pt"], r"--score: the name must be new, but 'length' belongs"),
         (["valid", "--consensus", "bleu", "--lm", "a=a.pt"], r"--score, --reverse, --lm cannot be combined with"),

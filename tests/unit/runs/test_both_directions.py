@@ -20,6 +20,7 @@ from deepnmt.errors import UserError
 from deepnmt.jobs.child_steps import module
 from deepnmt.preparation.both_ways import BothWays
 from deepnmt.runs import both_directions, supervision, training
+from deepnmt.runs.place import Place
 from deepnmt.runs.supervision import next_step
 
 RECIPE = """arch: dlcl_transformer
@@ -120,6 +121,26 @@ def test_all_faults_of_both_trainings_come_first(data: Path, recipes: list[Path]
     with pytest.raises(UserError, match=r"^--restore-file cannot be combined with --both-directions$"):
         both_directions.begin(plain, plain, str(data), tmp_path / "save", ["--restore-file=a.pt"])
     assert not (tmp_path / "save").exists()
+
+
+def test_another_model_is_refused_first(data: Path, recipes: list[Path], tmp_path: Path) -> None:
+    """fairseq would refuse other sizes after the first training, and take the parameters for another function."""
+    one, first = recipes
+    text = first.read_text("utf-8")
+    for change, names in (
+        (("encoder-layers: 1", "encoder-layers: 2"), "--encoder-layers"),
+        (("attention-heads: 2", "attention-heads: 4"), "--encoder-attention-heads, --decoder-attention-heads"),
+        (("optimizer:", "activation-fn: gelu\noptimizer:"), "--activation-fn"),
+    ):
+        first.write_text(text.replace(*change), encoding="utf-8")
+        with pytest.raises(UserError, match=f"^--both-recipe must have RECIPE's model, but differs in {names}$"):
+            both_directions.begin(one, first, str(data), tmp_path / "save", [])
+        assert not (tmp_path / "save").exists()
+    # What belongs to a training alone may differ.
+    first.write_text(f"{text}dropout: 0.3\nencoder-skip: 0.2\nmax-source-positions: 99\n", encoding="utf-8")
+    both_directions.check([one, first], [], Place())
+    root = Path(cli.__file__).parents[2] / "configs" / "multi30k"
+    both_directions.check([root / "both_r_drop.yaml", root / "both.yaml"], [], Place())
 
 
 def test_a_training_without_it_is_not_resumed(data: Path, recipes: list[Path], tmp_path: Path) -> None:

@@ -175,9 +175,9 @@ def test_the_reason_of_an_unknown_growth_is_said(probes: dict[str, Any], capsys:
 
 
 def test_an_estimate_for_a_gpu_has_no_growth(probes: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    probes["a100"] = {**COST, "processor seconds": 0.0}
+    probes["gpu=a100"] = {**COST, "processor seconds": 0.0}
     cli.call("plan", ["tiny", "data", "--gpu", "a100", "--encoder-layers", "24,4,4"])
-    assert probes["asked"] == [("a100", 4), ("a100", 24)]
+    assert probes["asked"] == [("gpu=a100", 4), ("gpu=a100", 24)]
     assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()[1:3]] == ["estimate", "estimate"]
 
 
@@ -258,7 +258,7 @@ def test_an_estimate_counts_the_operations_of_ten_updates(tmp_path: Path, monkey
     monkeypatch.setattr(probe.train, "train", probe.train.train)
     monkeypatch.setattr(probe.training_checks, "accepted", None)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    words = ["a100", str(tmp_path / "r.yaml"), str(data), str(tmp_path / "result.json")]
+    words = ["gpu=a100", str(tmp_path / "r.yaml"), str(data), str(tmp_path / "result.json")]
     monkeypatch.setattr("sys.argv", ["update_probe.py", *words])
     with pytest.raises(SystemExit, match=r"^$"):
         probe.main()
@@ -276,6 +276,13 @@ def test_an_estimate_counts_the_operations_of_ten_updates(tmp_path: Path, monkey
     assert 200 < operations < 2000
     assert 50 < found["validation"] / 1e-5 < operations / 2
     assert (found["updates"], found["pairs"], found["processor seconds"]) == (3, 3, 0.0)
+
+
+@pytest.mark.parametrize("name", ["costs", "growth", "gpu", "a1000"])
+def test_a_gpu_is_no_other_measurement(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["update_probe.py", f"gpu={name}", "r.yaml", "data", "result.json"])
+    with pytest.raises(UserError, match=rf"^--gpu must be t4, .*, but is '{name}'$"):
+        probe.main()
 
 
 @pytest.fixture
@@ -384,7 +391,7 @@ def test_a_probe_reads_its_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert words[words.index("data") - 2] == "costs"
     # A GPU that is there must not count the operations.
     del words[:]
-    assert plan.probe(tmp_path / "r.yaml", "data", 12, [], "a100") == COST
-    assert words[words.index("data") - 2] == "a100"
+    assert plan.probe(tmp_path / "r.yaml", "data", 12, [], "gpu=a100") == COST
+    assert words[words.index("data") - 2] == "gpu=a100"
     assert environments[0].get("CUDA_VISIBLE_DEVICES") == os.environ.get("CUDA_VISIBLE_DEVICES")
     assert environments[1]["CUDA_VISIBLE_DEVICES"] == ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from deepnmt.search.candidates import best_candidates, whole_blocks
+from deepnmt.search.candidates import best_candidates, drawn_candidates, whole_blocks
 
 
 @pytest.mark.parametrize("types", [9, 64, 65, 130, 320, 1000])
@@ -33,3 +33,22 @@ def test_best_candidates(types: int, number: int, first: bool) -> None:
         assert len(set(found)) == len(found)
         total = {(v, h): value for value, v, h in every}
         assert [total[pair] for pair in found] == pytest.approx(sums[sentence].tolist(), abs=1e-6)
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_drawn_candidates(first: bool) -> None:
+    torch.manual_seed(2)
+    sentences, number, types = 2, 4000, 5
+    rows = torch.randn(sentences, types).log_softmax(-1)
+    rows[:, 1] = -float("inf")
+    log_probs = rows if first else rows.repeat_interleave(number, 0)
+    scores = None if first else torch.randn(sentences, number)
+    columns = torch.nn.functional.pad(log_probs, (0, whole_blocks(types) - types), value=-float("inf"))
+    sums, tokens, places = drawn_candidates(columns, scores, sentences, number)
+    for sentence, row in enumerate(rows):
+        counts = torch.bincount(tokens[sentence], minlength=types)
+        assert len(counts) == types
+        assert (counts / number).tolist() == pytest.approx(row.softmax(0).tolist(), abs=0.04)
+        before = 0 if scores is None else scores[sentence]
+        torch.testing.assert_close(sums[sentence], row[tokens[sentence]] + before)
+        assert places[sentence].tolist() == ([0] * number if first else list(range(number)))

@@ -15,6 +15,7 @@ from torch import Tensor
 
 import deepnmt
 from deepnmt.errors import UserError
+from deepnmt.recipe.combinations import rule_faults
 from deepnmt.search.generator import BeamGenerator
 from deepnmt.search.options import SearchOptions
 from deepnmt.search.parts import check_constraints, search_parts
@@ -118,3 +119,21 @@ def test_constraints_longer_than_a_translation() -> None:
     generator = BeamGenerator([build().float()], dictionary(), beam_size=2, max_len_b=2, search_strategy=strategy)
     with pytest.raises(UserError, match=r"^--constraints must have at most .*, 2, but a sentence has 3$"):
         generator.generate([], {"net_input": inputs}, constraints=three.expand(len(inputs["src_tokens"]), -1))
+
+
+def test_options_of_a_search_need_a_training_that_searches() -> None:
+    training = {"task": "deep_translation", "criterion": "cross_entropy", "coverage": "gnmt", "prune_gap": 2.0}
+    rest = "needs eval-bleu, since this training does not search otherwise"
+    assert list(rule_faults(training, {})) == [("coverage", rest), ("prune-gap", rest)]
+    written = {**training, "coverage": "none", "prune_gap": None, "nbest_file": "f"}
+    assert list(rule_faults(written, {})) == [("nbest-file", rest)]
+    for more in (
+        {"eval_bleu": True},
+        {"criterion": "label_smoothed_cross_entropy_mrt"},
+        {"coverage": "none", "prune_gap": None},
+    ):
+        assert not list(rule_faults({**training, **more}, {}))
+    dual = {"task": "deep_dual", "arch": "dlcl_dual", "criterion": "dual_supervised", "lambda_otf": 1.0}
+    assert not list(rule_faults({**training, **dual}, {}))
+    rest = "cannot be combined with lambda-dual, which samples"
+    assert list(rule_faults({**training, **dual, "lambda_dual": 0.1}, {})) == [("coverage", rest), ("prune-gap", rest)]

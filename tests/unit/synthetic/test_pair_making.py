@@ -216,8 +216,8 @@ def test_another_command_does_not_take_over_the_work(
     command = [*words(folders, "back"), "--batch-size", "4"]
     with pytest.raises(KeyboardInterrupt, match=r"^resume from the work done in .*out\.parts$"):
         make(tmp_path / "out", command)
-    with pytest.raises(UserError, match=r"out\.parts was begun with seed 1, not 2; remove it or choose another OUT"):
-        make(tmp_path / "out", [*command, "--seed", "2"])
+    with pytest.raises(UserError, match=r"out\.parts was begun with max-ratio 0.0, not 9.0; remove it or choose"):
+        make(tmp_path / "out", [*command, "--max-ratio", "9"])
 
 
 def test_a_finished_folder_is_not_made_again_nor_work_begun_beside_it(
@@ -228,8 +228,8 @@ def test_a_finished_folder_is_not_made_again_nor_work_begun_beside_it(
     for shards in (1, 2):
         make(out, words(folders, "copy"), shards)
         assert capsys.readouterr().out.endswith("out is up to date\n")
-    with pytest.raises(UserError, match=r"out was made with seed 1, not 2; remove it or choose another OUT$"):
-        make(out, [*words(folders, "copy"), "--seed", "2"])
+    with pytest.raises(UserError, match=r"out was made with max-ratio 0.0, not 9.0; remove it or choose another OUT$"):
+        make(out, [*words(folders, "copy"), "--max-ratio", "9"])
     assert contents(out) == before
     assert not (tmp_path / "out.parts").exists()
 

@@ -97,6 +97,8 @@ def test_a_folder_of_translations(texts: list[str], python: Path, tmp_path: Path
 
 def test_faults_are_one_line(texts: list[str], python: Path, tmp_path: Path) -> None:
     hypothesis, reference, source, model, _ = texts
+    (tmp_path / "other.en").write_text("one line\n")
+    lines, rest = str(tmp_path / "other.en"), texts[2:]
     for words, message in (
         (
             [hypothesis, reference, model],
@@ -111,6 +113,10 @@ def test_faults_are_one_line(texts: list[str], python: Path, tmp_path: Path) -> 
         ([*texts, "--comet-python=/no/python"], r"^--comet-python: /no/python not found$"),
         ([*texts, f"--comet-python={python}", "--comet=no.ckpt"], r"^--comet: no\.ckpt not found$"),
         ([*texts, f"--comet-python={python}", "--pretokenized"], r"^--comet cannot be combined with --pretokenized$"),
+        # Before any other score: HYP and REF differ in their numbers of lines.
+        ([hypothesis, lines, *rest, "--comet-python=/no/python"], r"^--comet-python: /no/python not found$"),
+        ([hypothesis, lines, *rest, f"--comet-python={python}", "--comet=no.ckpt"], r"^--comet: no\.ckpt not found$"),
+        ([hypothesis, lines, *rest, f"--comet-python={python}", "--source=no.de"], r"^--source: no\.de not found$"),
     ):
         with pytest.raises(UserError, match=message):
             command.main(words)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from itertools import product
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +12,8 @@ from hypothesis import strategies as st
 from deepnmt.text import marked_runs
 from deepnmt.text.cutting import Cutter
 from deepnmt.text.lines import clean
-from deepnmt.text.marked_runs import MarkedRuns
+from deepnmt.text.marked_runs import LETTERS, MarkedRuns
+from deepnmt.text.signs import CURRENCY, IDEOGRAPHS, WIDE, marks, numbers
 from deepnmt.text.spacing import Spacing
 
 LANGUAGES = ["de", "en", "fr", "it", "zh", "ja", "ko", "th", "el", "sv", "ar", "hi", "cs"]
@@ -35,6 +39,29 @@ def test_runs_are_cut_as_in_their_lines(language: str, lines: list[str]) -> None
     runs = MarkedRuns(language)
     # Again, as they are remembered.
     assert [runs(line) for line in lines * 2] == [whole(line, language) for line in lines * 2]
+
+
+# Of runs that the same rules cut, and words that no list has beside ones that a list has.
+ROWS = ["a", "Ös", "sähS", "Жук", "s", "7", "30", "Dr", "No", "z", "é", "中", "كتاب", "גן", "ª", *".,:'’\"“«(&%$-–…@_"]
+
+
+@pytest.mark.parametrize(
+    ("language", "length"),
+    [*product(LANGUAGES, [2]), *(pytest.param(each, 3, marks=pytest.mark.slow) for each in ("en", "fr", "ja"))],
+)
+def test_all_short_runs_are_cut_by_the_general_rules(language: str, length: int) -> None:
+    runs = MarkedRuns(language)
+    for parts in product(ROWS, repeat=length):
+        line = " ".join(["".join(parts)] * 3)
+        assert runs(line) == whole(line, language)
+
+
+def test_no_rule_tells_the_letters_of_a_shape_apart() -> None:
+    letters = re.findall(f"[{LETTERS}]", "".join(map(chr, range(0x110000))))
+    assert len(letters) > 900
+    assert all(letter.isalpha() for letter in letters)
+    for members in (marks(), numbers(), IDEOGRAPHS, WIDE, CURRENCY):
+        assert not re.search(f"[{members}]", "".join(letters))
 
 
 def test_the_text_around_a_run_counts() -> None:

@@ -77,6 +77,37 @@ def test_a_long_line_takes_no_square_of_its_length() -> None:
     assert "".join(split_sentences(line, "de")) == line
 
 
+@pytest.mark.parametrize(
+    ("language", "unit"),
+    [
+        ("de", ["Am 3. Oktober kam „Er geht. Sie geht. Es geht.“ heraus. ", "Danach ging der 2. Gast.  "]),
+        ("ja", ["これはペンです。", "「あれ。これ。」", "は本です。"]),
+    ],
+)
+def test_a_long_line_has_the_sentences_of_its_parts(language: str, unit: list[str]) -> None:
+    assert split_sentences("".join(unit), language) == unit
+    assert split_sentences("".join(unit * 1_500), language) == unit * 1_500
+
+
+@pytest.mark.parametrize(("unit", "number"), [("`", 1), ("字。", 15_000), ("„", 1), (" ", 1)])
+def test_the_library_never_gets_a_long_text(unit: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its time for such text grows with the square of the length."""
+    segment, lengths = sentences._segmenter(), list[int]()
+    assert segment is not None
+
+    def noted(language: str, line: str) -> list[str]:
+        lengths.append(len(line))
+        return segment(language, line)
+
+    monkeypatch.setattr(sentences, "_segmenter", lambda: noted)
+    line = unit * 15_000
+    found = split_sentences(line, "zh")
+    assert "".join(found) == line
+    assert len(found) == number
+    assert max(lengths) <= 10_000
+    assert len(lengths) <= 2 * len(line) / 10_000 + 1
+
+
 class PanicException(BaseException):
     """A fault of the library's has this name."""
 

@@ -117,3 +117,6 @@ def test_too_few_pairs_are_refused() -> None:
 def test_the_seed_of_a_command_reaches_its_options() -> None:
     words = ["--input=a", "--output=b", "--source-lang=de", "--target-lang=en", "--train-classifier", "--seed=7"]
     assert clean.options_of(clean.parser().parse_args(words)).seed == 7
+    without = [word for word in words if word != "--train-classifier"]
+    with pytest.raises(UserError, match=r"^--seed needs --train-classifier$"):
+        clean.options_of(clean.parser().parse_args([*without, "--dedup=pair"])).check()

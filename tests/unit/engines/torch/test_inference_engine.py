@@ -173,6 +173,13 @@ def test_a_record_of_another_model_is_refused(data: Path, tmp_path: Path) -> Non
         ({"encoder_layers": 5}, r"encoder\.layers\.3"),
         ({"encoder_norm": "sideways"}, "sideways"),
         ({"encoder_embed_dim": "wide"}, "wide"),
+        ({"encoder_attention_heads": 0}, "encoder-attention-heads must be at least 1"),
+        ({"encoder_attention_heads": 3}, "16 channels cannot be divided among 3 heads"),
+        ({"decoder_attention_heads": -2}, "decoder-attention-heads must be at least 1"),
+        ({"max_target_positions": 1.5}, "float"),
+        ({"max_source_positions": 0}, "max-source-positions must be from 1"),
+        ({"dlcl_window": -1}, "dlcl-window must be at least 0"),
+        ({"encoder_groups": "0,9"}, "9"),
     ):
         options = {**record["architecture"]["models"][0], **change}
         altered = {**record, "architecture": {**record["architecture"], "models": [options]}}
@@ -182,6 +189,20 @@ def test_a_record_of_another_model_is_refused(data: Path, tmp_path: Path) -> Non
     path.write_text(json.dumps({**record, "architecture": 3}))
     with pytest.raises(UserError, match=r"'architecture' must be an object, but is 3"):
         Translator(path.parent)
+
+
+@pytest.mark.parametrize("kind", ["plain", "shared"])
+def test_a_file_that_is_overwritten_changes_no_translation(kind: str, data: Path, tmp_path: Path) -> None:
+    """Weights that were mapped from the file would become others, or end the process."""
+    engine = exported([write_checkpoint(tmp_path / "model.pt", data, **KINDS[kind])], data, tmp_path / "model")
+    expected = engine.search(SOURCES, SETTINGS)
+    path = tmp_path / "model" / "model.safetensors"
+    with path.open("r+b") as file:
+        file.write(bytes(path.stat().st_size))
+    assert engine.search(SOURCES, SETTINGS) == expected
+    # Tables that are one in the file are one in memory.
+    tables = engine.models[0].encoder.embed_tokens.weight, engine.models[0].decoder.embed_tokens.weight
+    assert (tables[0].data_ptr() == tables[1].data_ptr()) == (kind == "shared")
 
 
 def test_a_folder_without_a_description_is_opened_with_fairseq(data: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 from support.checkpoints import load as load_file
 from support.checkpoints import run_main
 from support.slow import slow_but
@@ -180,6 +181,13 @@ def test_labels_and_text_of_the_target(data: Path, dlcl: tuple[Path, Path], tmp_
         transformers.AutoTokenizer.from_pretrained(tmp_path)("Der Hund")["input_ids"]
         == tokenizer("Der Hund")["input_ids"]
     )
+    # Numbers of no type, such as labels that do not count.
+    assert tokenizer.decode([-100, 10**6, 4], skip_special_tokens=False).split()[:2] == ["<unk>", "<unk>"]
+    assert tokenizer.convert_ids_to_tokens([-1, 4]) == ["<unk>", types[4]]
+    # Where its files are already, they stay.
+    before = (tmp_path / "model.json").read_bytes()
+    transformers.AutoTokenizer.from_pretrained(tmp_path).save_pretrained(tmp_path)
+    assert (tmp_path / "model.json").read_bytes() == before
     # A model without weights is one, too: new numbers.
     fresh = transformers.AutoModelForSeq2SeqLM.from_config(model.config)
     assert bool(fresh(**batch).logits.isfinite().all())
@@ -209,12 +217,24 @@ def test_the_folder_translates_with_deepnmt(data: Path, dlcl: tuple[Path, Path])
     Translator(dlcl[1])
 
 
+def test_a_file_that_is_overwritten_changes_no_translation(dlcl: tuple[Path, Path], tmp_path: Path) -> None:
+    folder = shutil.copytree(dlcl[1], tmp_path / "model")
+    engine = load(ModelFolder.open(folder), 1)
+    expected = engine.search(SOURCES, SEARCH)
+    with (folder / "model.safetensors").open("r+b") as file:
+        file.write(bytes((folder / "model.safetensors").stat().st_size))
+    assert engine.search(SOURCES, SEARCH) == expected
+
+
 def test_the_card(dlcl: tuple[Path, Path]) -> None:
     record = ModelFolder.read(dlcl[1])[0]
     found = card(
         record, {"BLEU": {"score": 41.5, "signature": "nrefs:1|case:mixed"}, "chrF": {"score": 2, "signature": "x"}}
     )
-    assert found.startswith("---\nlanguage:\n- de\n- en\nlibrary_name: transformers\npipeline_tag: translation\n")
+    assert found.startswith('---\nlanguage:\n- "de"\n- "en"\nlibrary_name: transformers\npipeline_tag: translation\n')
+    # Norwegian is no truth value.
+    norwegian = dataclasses.replace(record, text=dataclasses.replace(record.text, target_lang="no"))
+    assert yaml.safe_load(card(norwegian, {}).split("---\n")[1])["language"] == ["de", "no"]
     for line in (
         "| layers | 3 | 3 |", "| width | 16 | 16 |", "| layer norm | post | post |", "| groups (DLCL: 1) | 1 | 1 |",
         "| relative positions up to | 2 | 0 |", "| BLEU | 41.50 | `nrefs:1\\|case:mixed` |", "| chrF | 2.00 | `x` |",
@@ -301,6 +321,14 @@ def test_damage_is_one_line(dlcl: tuple[Path, Path], tmp_path: Path) -> None:
     with pytest.raises(UserError, match=rf"^{folder}: must be a model that transformers can read, but is not: [^\n]*$"):
         load(record, 1)
     (folder / "config.json").write_bytes(config)
+    with pytest.raises(UserError, match=r"model\.json: must have the key 'architecture\.models\.0\.max_target_pos"):
+        load(dataclasses.replace(record, architecture={}), 1)
+    # A pickle is no weights.
+    state = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).state_dict()
+    (folder / "model.safetensors").unlink()
+    torch.save(state, folder / "pytorch_model.bin")
+    with pytest.raises(UserError, match=r"must be a model that transformers can read, but is not: [^\n]*safetensors"):
+        load(record, 1)
     (folder / "model.safetensors").write_bytes(b"")
     with pytest.raises(UserError, match=r"model\.safetensors: was altered since the export"):
         Translator(folder)

@@ -1,0 +1,131 @@
+"""Few pairs and much text: the steps of all methods with stand-ins, and the table of made-up translations."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import gains
+import pytest
+import torch
+from support.checkpoints import checkpoint
+from support.models import ROOT
+from support.processes import finish
+
+from deepnmt.errors import UserError
+from deepnmt.runs.seeds import Row
+
+NOTE = '#!/usr/bin/env bash\necho "$*" >>"$CALLS"\n'
+# What a command leaves behind: the average of the plain model, and the score of a model of two.
+PYTHON = """case $* in
+    *" seeds "*plain.yaml*) mkdir -p "$OUT/runs/plain/seed1/update50.last1"
+        touch "$OUT/runs/plain/seed1/update50.last1/average.pt" ;;
+    *" split "* | *" embeddings "* | *" marginals "*) touch "$5" ;;
+    *" score "*) mkdir -p "$4"; touch "$4/scores.json" ;;
+    *fetch.py*) mkdir -p "$2"
+        for side in en de; do seq 6000 >"$2/train.lc.norm.tok.$side"; done ;;
+esac
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A copy of the example beside a stand-in for Python."""
+    shutil.copytree(ROOT / "examples" / "few_pairs", tmp_path / "examples" / "few_pairs")
+    for name in ("scripts/common.sh", "examples/options.sh"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(ROOT / name, tmp_path / name)
+    for name, work in (("python3", PYTHON), ("fairseq-train", "")):
+        path = tmp_path / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(NOTE + work, encoding="utf-8")
+        path.chmod(0o755)
+    return tmp_path
+
+
+def run(root: Path, *words: str) -> tuple[int, list[str], str]:
+    """Exit status, the calls of Python without the folders, and standard error."""
+    calls = root / "calls"
+    calls.write_text("")
+    environment = {**os.environ, "OUT": str(root / "out"), "CALLS": str(calls), "DEEPNMT_PYTHON_BIN": str(root / "bin")}
+    done = finish([str(root / "examples" / "few_pairs" / "run.sh"), *words], env=environment)
+    lines = calls.read_text("utf-8").replace(f"{root}/out/multi30k/", "").replace("-m deepnmt ", "").splitlines()
+    return done.returncode, lines, done.stderr
+
+
+def test_each_method_is_measured(root: Path) -> None:
+    status, calls, error = run(root, "multi30k", "all", "--updates", "50")
+    assert status == 0, error
+    measured = [call.split()[1] for call in calls if call.startswith("seeds ")]
+    names = [Path(path).stem for group in measured for path in group.split(",")]
+    groups = "plain competence sample_share random_batches l2 transparent unigram unigram_sampling back set_weights"
+    assert names == f"{groups} continued language_model untied embeddings masked fused mass".split()
+    # The same number of updates for all.
+    for name in names:
+        text = (root / "out" / "multi30k" / "recipes" / f"{name}.yaml").read_text("utf-8")
+        assert f"max-update: {20 if name == 'continued' else 50}" in text
+    start = "--fwd-from runs/plain/seed1/update50.last1/average.pt --bwd-from runs/reverse/seed1/checkpoints"
+    trained = [call for call in calls if "--fwd-from" in call]
+    assert [call.replace("/checkpoint_last.pt", "") for call in trained] == [
+        f"train recipes/{name}.yaml data runs/{name}/seed1/checkpoints {start} {more}"
+        for name, more in (
+            ("supervised", "--marginals marginals.tsv"),
+            ("on_the_fly", "--mono mono-de"),
+            ("policy_gradient", "--mono mono-de --source-lm runs/lm_en"),
+        )
+    ]
+    assert calls[-1].split()[1:] == ["runs", "valid", "valid.md"]
+    # The first 5,000 pairs, and text that is none of them.
+    raw = root / "out" / "multi30k" / "raw"
+    pairs, mono = ((raw / f"{name}.de").read_text("utf-8").split() for name in ("pairs", "mono"))
+    assert (pairs[-1], mono[0], mono[-1]) == ("5000", "5001", "6000")
+
+
+def test_two_models_need_the_plain_one(root: Path) -> None:
+    status, calls, error = run(root, "multi30k", "dual")
+    assert (status, error.splitlines()[-1]) == (2, "run.sh: error: the group plain has not been run")
+    assert not [call for call in calls if call.startswith("train ")]
+
+
+def test_recipes_of_methods_exist() -> None:
+    text = (ROOT / "examples" / "few_pairs" / "run.sh").read_text("utf-8")
+    bases = {words[2] for line in text.splitlines() if (words := line.split())[:1] == ["recipe"]}
+    assert [base for base in bases if "$" not in base and not (ROOT / "configs" / f"{base}.yaml").is_file()] == []
+    assert len(bases) > 10
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "TEXT and GROUP must be given (see --help)"),
+        (("news", "plain"), "TEXT must be multi30k or help, but is 'news'"),
+        (("help", "plain", "fast"), "there is no GROUP 'fast' (see --help)"),
+        (("help", "plain", "--subset", "train"), "--subset must be valid or test, but is 'train'"),
+        (("help", "plain", "--updates", "1"), "--updates must be at least 20, but is 1"),
+        (("help", "plain", "--lr", "1"), "unknown option --lr (see --help)"),
+    ],
+)
+def test_faults_are_one_line(root: Path, words: tuple[str, ...], message: str) -> None:
+    status, calls, error = run(root, *words)
+    assert (status, calls) == (2, [])
+    assert error == f"run.sh: error: {message}\n"
+
+
+def test_hours_have_the_trainings_that_a_method_needs(tmp_path: Path) -> None:
+    state = checkpoint()
+    for name, hours in (("reverse", 2.0), ("back", 1.0)):
+        folder = tmp_path / name / "seed1" / "checkpoints"
+        folder.mkdir(parents=True)
+        extra = {**state["extra_state"], "processor_seconds": hours * 3600}
+        torch.save({**state, "extra_state": extra}, folder / "checkpoint_last.pt")
+    assert gains.line(Row("back", (20.0,), 1.0, 2.5, 0.01), tmp_path) == "| back | 1 | 20.00 | +2.50 | 0.010 | 3.00 |"
+    # The mean of three seeds, and the hours of one.
+    assert gains.line(Row("plain", (1.0, 2.0, 3.0), 6.0), tmp_path) == "| plain | 3 | 2.00 ± 1.00 |  |  | 2.00 |"
+
+
+def test_without_the_pairs_alone_there_is_no_gain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "back").mkdir()
+    monkeypatch.setattr("sys.argv", ["gains.py", str(tmp_path), "valid", str(tmp_path / "valid.md")])
+    with pytest.raises(UserError, match=r"^the group plain has not been run$"):
+        gains.main()
