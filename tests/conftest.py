@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 # Compiling the package takes as long as importing fairseq, and hundreds of processes would do it anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -16,12 +17,16 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import fairseq_cli.train  # noqa: E402, F401  before the package, as in fairseq-train, so that its functions are patched
 import pytest  # noqa: E402
+import torch  # noqa: E402
 from support.hydra_store import share_configurations  # noqa: E402
 
 import deepnmt  # noqa: E402
 
 deepnmt.register()
 share_configurations()
+# Each seed is kept for devices that may come, with all lines of the stack.
+for devices in (torch.cuda, torch.xpu, torch.mtia):
+    devices.traceback = SimpleNamespace(format_stack=list)  # type: ignore[attr-defined]
 
 
 def pytest_collection_finish() -> None:

@@ -21,6 +21,7 @@ from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import Trainer
 from omegaconf import open_dict
 from support.models import PLAIN, SIZE, batch, dictionary
+from support.slow import slow_but
 from torch import Tensor
 
 from deepnmt.model.config import DLCLTransformerConfig
@@ -143,7 +144,7 @@ def expected(trainer: Trainer, samples: list[dict[str, Any]], **kwargs: Any) -> 
     return pytest.approx(np.sqrt(np.mean(np.square(ratios), axis=0)), rel=precision)
 
 
-@pytest.mark.parametrize("batches", [1, 3])
+@pytest.mark.parametrize("batches", slow_but([3], [1, 3]))
 @pytest.mark.parametrize(
     ("options", "sublayers"),
     [

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from support.models import PRE_NORM, SIZE, batch, build, incremental_logits, logits, task
+from support.slow import slow_but
 from torch import Tensor
 
 from deepnmt.kernels.reversal import reversed_words
@@ -71,10 +72,11 @@ def attended(attention: Any, query: Tensor, memory: Tensor) -> Tensor:
     return attention.out_proj(torch.cat(found, 1))  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
-def test_states_and_their_attention(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+# The test below has all kinds without the second attention.
+@pytest.mark.parametrize("kind", slow_but(["post-norm", "b2t, merged", "relative, shared", "other widths"], KINDS))
+def test_states_and_their_attention(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch against sentences by themselves, which have no padding, with the attention written out."""
-    model = two_sided(options)
+    model = two_sided(KINDS[kind])
     together, stepwise = logits(model, INPUTS), incremental_logits(model, INPUTS)
     translations = [written_backward(model, source) for source in SOURCES]
     assert len(set(map(len, translations))) > 1, "too easy: all equally long"
