@@ -102,7 +102,8 @@ preprocess() {
     run deepnmt preprocess --source-lang "$S" --target-lang "$T" --train "$RAW/pairs" "${PREPARE[@]}" --dest "$@"
 }
 
-# NAME BASE [LINE...]: write the recipe NAME, which has BASE's method, the study's sizes, and further lines.
+# NAME BASE [LINE...]: write the recipe NAME, which has BASE's method, the study's sizes, and further lines. These win;
+# "-" leaves an option out.
 recipe() {
     mkdir -p -- "$OUT/recipes"
     {
@@ -125,7 +126,7 @@ patience: -1
 eval-bleu: false
 YAML
         [[ $# -eq 2 ]] || printf '%s\n' "${@:3}"
-    } >"$OUT/recipes/$1.yaml"
+    } | tac | awk -F: '!known[$1]++ && !/: -$/' >"$OUT/recipes/$1.yaml"
 }
 
 # DATA NAME[,NAME...]: train these recipes, and translate and score the SUBSET.
@@ -182,7 +183,7 @@ forward() {
 # NAME [OPTION...]: train two models from those of both directions, and translate with the forward one.
 both() {
     local place average
-    recipe "$1" "dual/$1" "lr: 0.0005" "lr-scheduler: fixed" "warmup-updates: 0" "cooldown-updates: 0" \
+    recipe "$1" "dual/$1" "lr: 0.0005" "lr-scheduler: fixed" "warmup-updates: 0" "cooldown-updates: -" \
         "max-update: $FURTHER"
     train "$1" "$DATA" --fwd-from "${FORWARD[0]}" \
         --bwd-from "$RUNS/reverse/seed1/checkpoints/checkpoint_last.pt" "${@:2}"
@@ -211,7 +212,7 @@ dual() {
     both policy_gradient --mono "$OUT/mono-$T" --source-lm "$RUNS/lm_$S/checkpoint_last.pt"
     # What the same number of further updates gives alone.
     recipe continued multi30k/short "finetune-from-model: ${FORWARD[0]}" "lr: 0.0005" \
-        "lr-scheduler: fixed" "warmup-updates: 0" "cooldown-updates: 0" "max-update: $FURTHER"
+        "lr-scheduler: fixed" "warmup-updates: 0" "cooldown-updates: -" "max-update: $FURTHER"
     recipe language_model dual/language_model "mono: $OUT/mono-$T"
     measure "$DATA" continued,language_model
 }

@@ -64,6 +64,8 @@ def test_each_method_is_measured(root: Path) -> None:
     # The same number of updates for all.
     for name in names:
         text = (root / "out" / "multi30k" / "recipes" / f"{name}.yaml").read_text("utf-8")
+        keys = [line.split(":")[0] for line in text.splitlines()]
+        assert len(set(keys)) == len(keys)
         assert f"max-update: {20 if name == 'continued' else 50}" in text
     start = "--fwd-from runs/plain/seed1/update50.last1/average.pt --bwd-from runs/reverse/seed1/checkpoints"
     trained = [call for call in calls if "--fwd-from" in call]
