@@ -211,7 +211,7 @@ dual() {
     both on_the_fly --mono "$OUT/mono-$T"
     both policy_gradient --mono "$OUT/mono-$T" --source-lm "$RUNS/lm_$S/checkpoint_last.pt"
     # What the same number of further updates gives alone.
-    recipe continued multi30k/short "finetune-from-model: ${FORWARD[0]}" "lr: 0.0005" \
+    recipe continued tiny "finetune-from-model: ${FORWARD[0]}" "lr: 0.0005" \
         "lr-scheduler: fixed" "warmup-updates: 0" "cooldown-updates: -" "max-update: $FURTHER"
     recipe language_model dual/language_model "mono: $OUT/mono-$T"
     measure "$DATA" continued,language_model
