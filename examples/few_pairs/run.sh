@@ -205,7 +205,6 @@ dual() {
     done
     [[ -f $OUT/marginals.tsv ]] ||
         run deepnmt marginals "$DATA" "$OUT/marginals.tsv" --source-lm "$OUT/$S.arpa" --target-lm "$OUT/$T.arpa"
-    recipe lm_$S language_model
     run deepnmt train-lm "$DATA" "$RUNS/lm_$S" --lang "$S" --max-update "$UPDATES"
     both supervised --marginals "$OUT/marginals.tsv"
     both on_the_fly --mono "$OUT/mono-$T"
