@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from pathlib import Path
 
 import depth_report
 import pytest
 import torch
 from support.checkpoints import checkpoint
-from support.models import ROOT
-from support.processes import finish
+from support.stand_ins import copy_beside, run_beside
 
 from deepnmt.errors import UserError
 from deepnmt.runs import map_of_depth, seeds
 
 SECONDS = "# text recipe seconds\nten dlcl_4 0.5\nten pre_24 2.03\nde dlcl_4 0.4\nde dlcl_6 0.5\n"
 TUNED = "quarter 4 0.1 0\nde 4 0.1 0\nde 24 0.2 0\nquarter 24 0.3 0.05\n"
-NOTE = '#!/usr/bin/env bash\necho "$(basename "$0") $*" >>"$CALLS"\n'
 # Twelve validation pairs and eight training pairs of the ten languages.
 LIBREOFFICE = """mkdir -p "$OUT/ten/text"
 for side in mul en; do seq 12 >"$OUT/ten/text/valid.$side"; seq 8 >"$OUT/ten/text/train.$side"; done
@@ -31,30 +27,17 @@ PYTHON = """[[ $* != *update_probe* ]] || echo '{"seconds": 0.7, "processor seco
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A copy of the example beside stand-ins for all that prepares, trains and plans."""
-    for name in ("examples/depth_map", "configs/depth_map"):
-        shutil.copytree(ROOT / name, tmp_path / name)
-    for name in ("scripts/common.sh", "examples/options.sh"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        shutil.copyfile(ROOT / name, tmp_path / name)
-    for name, text in (("seconds", SECONDS), ("tuned", TUNED)):
-        (tmp_path / "examples" / "depth_map" / f"{name}.tsv").write_text(text, encoding="utf-8")
     works = {"examples/libreoffice/run.sh": LIBREOFFICE, "scripts/preprocess.sh": "", "scripts/binarise.sh": ""}
     works |= {"bin/python3": PYTHON, "bin/fairseq-train": ""}
-    for name, work in works.items():
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(NOTE + work, encoding="utf-8")
-        path.chmod(0o755)
+    copy_beside(tmp_path, ["examples/depth_map", "configs/depth_map"], works)
+    for name, text in (("seconds", SECONDS), ("tuned", TUNED)):
+        (tmp_path / "examples" / "depth_map" / f"{name}.tsv").write_text(text, encoding="utf-8")
     return tmp_path
 
 
 def run(root: Path, *words: str) -> tuple[int, list[str], str]:
     """Exit status, the calls of stand-ins without the root, and standard error."""
-    calls = root / "calls"
-    calls.write_text("")
-    environment = {**os.environ, "OUT": str(root / "out"), "CALLS": str(calls), "DEEPNMT_PYTHON_BIN": str(root / "bin")}
-    done = finish([str(root / "examples" / "depth_map" / "run.sh"), *words], env=environment)
-    return done.returncode, calls.read_text("utf-8").replace(f"{root}/", "").splitlines(), done.stderr
+    return run_beside(root, "examples/depth_map/run.sh", *words)
 
 
 def test_a_run_has_the_updates_of_its_hours(root: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from pathlib import Path
 
 import gains
@@ -11,12 +9,11 @@ import pytest
 import torch
 from support.checkpoints import checkpoint
 from support.models import ROOT
-from support.processes import finish
+from support.stand_ins import copy_beside, run_beside
 
 from deepnmt.errors import UserError
 from deepnmt.runs.seeds import Row
 
-NOTE = '#!/usr/bin/env bash\necho "$*" >>"$CALLS"\n'
 # What a command leaves behind: the average of the plain model, and the score of a model of two.
 PYTHON = """case $* in
     *" seeds "*plain.yaml*) mkdir -p "$OUT/runs/plain/seed1/update50.last1"
@@ -32,26 +29,17 @@ esac
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A copy of the example beside a stand-in for Python."""
-    shutil.copytree(ROOT / "examples" / "few_pairs", tmp_path / "examples" / "few_pairs")
-    for name in ("scripts/common.sh", "examples/options.sh"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        shutil.copyfile(ROOT / name, tmp_path / name)
-    for name, work in (("python3", PYTHON), ("fairseq-train", "")):
-        path = tmp_path / "bin" / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(NOTE + work, encoding="utf-8")
-        path.chmod(0o755)
-    return tmp_path
+    return copy_beside(tmp_path, ["examples/few_pairs"], {"bin/python3": PYTHON, "bin/fairseq-train": ""})
 
 
 def run(root: Path, *words: str) -> tuple[int, list[str], str]:
     """Exit status, the calls of Python without the folders, and standard error."""
-    calls = root / "calls"
-    calls.write_text("")
-    environment = {**os.environ, "OUT": str(root / "out"), "CALLS": str(calls), "DEEPNMT_PYTHON_BIN": str(root / "bin")}
-    done = finish([str(root / "examples" / "few_pairs" / "run.sh"), *words], env=environment)
-    lines = calls.read_text("utf-8").replace(f"{root}/out/multi30k/", "").replace("-m deepnmt ", "").splitlines()
-    return done.returncode, lines, done.stderr
+    status, calls, error = run_beside(root, "examples/few_pairs/run.sh", *words)
+    return (
+        status,
+        [call.removeprefix("python3 ").removeprefix("-m deepnmt ").replace("out/multi30k/", "") for call in calls],
+        error,
+    )
 
 
 def test_each_method_is_measured(root: Path) -> None:

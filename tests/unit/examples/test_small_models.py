@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import speed_table
 from speed_table import Point, draw, front, table
-from support.models import ROOT
-from support.processes import finish
+from support.stand_ins import copy_beside, run_beside
 from support.translation_models import write_checkpoint, write_data
 
 from deepnmt.engines.engine import SearchSettings
 from deepnmt.errors import UserError
 from deepnmt.export.exporter import Export, export
 
-NOTE = '#!/usr/bin/env bash\necho "$*" >>"$CALLS"\n'
 # What a command leaves behind: a checkpoint, an average, a model folder; and the best of a folder of best.sh.
 PYTHON = """case $* in
     *" train "*) mkdir -p "$6"; [[ -f $6/checkpoint_last.pt ]] || touch "$6/checkpoint_last.pt" ;;
@@ -33,27 +30,15 @@ esac
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A copy of the example beside a stand-in for Python."""
-    for name in ("examples/small_models", "configs/synthetic"):
-        shutil.copytree(ROOT / name, tmp_path / name)
-    for name in ("scripts/common.sh", "examples/options.sh"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        shutil.copyfile(ROOT / name, tmp_path / name)
-    for name, work in (("python3", PYTHON), ("fairseq-train", "")):
-        path = tmp_path / "bin" / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(NOTE + work, encoding="utf-8")
-        path.chmod(0o755)
-    return tmp_path
+    return copy_beside(
+        tmp_path, ["examples/small_models", "configs/synthetic"], {"bin/python3": PYTHON, "bin/fairseq-train": ""}
+    )
 
 
 def run(root: Path, *words: str) -> tuple[int, list[str], str]:
-    """Exit status, the calls of Python without the root, and standard error."""
-    calls = root / "calls"
-    calls.write_text("")
-    environment = {**os.environ, "OUT": str(root / "out"), "CALLS": str(calls), "DEEPNMT_PYTHON_BIN": str(root / "bin")}
-    done = finish([str(root / "examples" / "small_models" / "run.sh"), *words], env=environment)
-    lines = calls.read_text("utf-8").replace(f"{root}/", "").replace("-m deepnmt ", "").splitlines()
-    return done.returncode, lines, done.stderr
+    """Exit status, the calls of Python without the folders, and standard error."""
+    status, calls, error = run_beside(root, "examples/small_models/run.sh", *words)
+    return status, [call.removeprefix("python3 ").removeprefix("-m deepnmt ") for call in calls], error
 
 
 def test_the_steps_and_what_is_left_of_them_the_second_time(root: Path) -> None:
