@@ -191,6 +191,9 @@ def test_starts_of_another_direction_or_model_are_refused(trained: Path, tmp_pat
     check_starts(DLCLTransformerConfig(**{**plain, "decoder_norm": "post", "decoder_layers": 7}), data, languages)
     with pytest.raises(UserError, match=r"^--fused-encoder: .*: cfg\.model\.encoder_norm must be pre, as in this tr"):
         check_starts(DLCLTransformerConfig(**{**plain, "encoder_norm": "pre"}), data, languages)
+    # So do options that have no stack's name.
+    with pytest.raises(UserError, match=r"^--fused-encoder: .*: cfg\.model\.activation_fn must be gelu, as in this tr"):
+        check_starts(DLCLTransformerConfig(**{**plain, "activation_fn": "gelu"}), data, languages)
     with pytest.raises(UserError, match=r"^--fused-encoder: .*: must be an encoder of b, but is of a$"):
         check_starts(DLCLTransformerConfig(**plain), data, ("b", "a"))
     # Another dictionary of as many types.
