@@ -89,6 +89,14 @@ def test_a_long_line_has_the_sentences_of_its_parts(language: str, unit: list[st
     assert split_sentences("".join(unit * 1_500), language) == unit * 1_500
 
 
+def test_a_quotation_that_the_window_cuts_is_one_sentence() -> None:
+    before, after = "The dog sleeps here. ", "The cat sleeps."
+    quotation = f'He said "{"I came here and saw it. " * 6}" to all of us then. '
+    line = before * 471 + quotation + after
+    assert len(before) * 471 + 50 < sentences.WINDOW < len(line) - len(after) - 50
+    assert split_sentences(line, "en") == [*[before] * 471, quotation, after]
+
+
 @pytest.mark.parametrize(("unit", "number"), [("`", 1), ("字。", 15_000), ("„", 1), (" ", 1)])
 def test_the_library_never_gets_a_long_text(unit: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its time for such text grows with the square of the length."""
