@@ -82,4 +82,18 @@ def test_few_runs_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(50):
         line = f"Haus{number}, Nr. {number}."
         assert runs(line) == whole(line, "de")
-        assert sum(len(state.inside) + len(state.before) + len(state.last) for state in runs._states.values()) < 15
+        assert len({run for state in states(runs) for run in (*state.inside, *state.before, *state.last)}) < 15
+
+
+def test_few_shapes_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(marked_runs, "MOST_SHAPES", 10)
+    runs = MarkedRuns("de")
+    for number in range(50):
+        line = f"{'a-' * (number % 15)}b{'+' * (number // 15)}, c"
+        assert runs(line) == whole(line, "de")
+        assert sum(len(state.shapes) for state in states(runs)) < 15
+
+
+def states(runs: MarkedRuns) -> list[marked_runs.State]:
+    """All states that are known, each once."""
+    return [*{id(state): state for state in (runs._start, *runs._states.values())}.values()]
