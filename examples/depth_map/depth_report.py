@@ -1,5 +1,7 @@
 """The table and the pictures of the map of depth, from the folders of its runs: OUT/runs/TEXT/BUDGET/RECIPE/seedN.
 
+A file keeps what the table and the pictures need, so that runs of several machines make one map.
+
 Hours of a curve are updates times the core seconds of an update, as in the protocol. Hours in the table are the
 processor time that the training really took, starts and validations included.
 """
@@ -8,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,14 +19,18 @@ from curves import points
 from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.runs import map_of_depth, seeds
-from deepnmt.text.lines import read_lines, whole_text
+from deepnmt.text.columns import write_rows
+from deepnmt.text.lines import read_lines, read_text, whole_text
 from deepnmt.text.record import read_record
 
 LAYERS = re.compile(r"_(\d+)$")
 COLOURS = {"pre": "#0072b2", "dlcl": "#d55e00"}
 STYLES = {4: ":", 12: "--", 24: "-"}
-# The budget that the map compares; others are of runs that tune.
-BUDGET, HOURS = "1h", 1.0
+# Core hours that the map compares, of each text; other budgets are of runs that tune.
+HOURS = {"ten": 0.5, "quarter": 0.25, "de": 0.25}
+BUDGETS = {text: f"{hours:g}h" for text, hours in HOURS.items()}
+SUBSETS = ("valid", "test")
+COLUMNS = ("text", "budget", "recipe", "seed", "core hours", *SUBSETS, "losses")
 PICTURES = ("losses.png", "depths.png")
 
 
@@ -38,6 +44,23 @@ class Run(NamedTuple):
     losses: dict[int, float]
     hours: float
     bleu: dict[str, float]
+
+    @classmethod
+    def of(cls, line: str, where: str) -> Run:
+        """Return the run in a line of the file. Raises `UserError`, which says `where`, for any other line."""
+        try:
+            text, budget, recipe, seed, hours, valid, test, losses = line.split("\t")
+            bleu = {subset: float(score) for subset, score in zip(SUBSETS, (valid, test)) if score}
+            known = {int(update): float(loss) for update, loss in (pair.split(":") for pair in losses.split())}
+            return cls(text, budget, recipe, seed, known, float(hours), bleu)
+        except ValueError:
+            raise UserError(f"{where}: must be {', '.join(COLUMNS)} with tabs, but is '{line}'") from None
+
+    def cells(self) -> list[str]:
+        """Return the cells of its line in the file."""
+        losses = " ".join(f"{update}:{loss:g}" for update, loss in self.losses.items())
+        bleu = [f"{self.bleu[subset]:.2f}" if subset in self.bleu else "" for subset in SUBSETS]
+        return [self.text, self.budget, self.recipe, self.seed, f"{self.hours:.4f}", *bleu, losses]
 
     @property
     def method(self) -> str:
@@ -61,13 +84,25 @@ def read_runs(folder: Path) -> Iterator[Run]:
             yield Run(text, budget, recipe, seed, losses, seeds.core_hours(place), seeds.scores(place))
 
 
+def keep(runs: Iterable[Run], path: Path) -> list[Run]:
+    """Return these runs and the others of a file, which then has all of them."""
+    lines = read_text(path)[1:] if path.is_file() else []
+    known = [Run.of(line, f"{path}:{number}") for number, line in enumerate(lines, start=2)]
+    found = {run[:4]: run for run in (*known, *runs)}
+    if not found:
+        raise UserError("no run has been validated yet")
+    kept = [found[key] for key in sorted(found)]
+    write_rows(path, [COLUMNS, *(run.cells() for run in kept)])
+    return kept
+
+
 def table(runs: Sequence[Run]) -> str:
     """Return a table in Markdown, a line for each run."""
     lines = ["| text | budget | recipe | seed | updates | core hours | loss, bits | valid BLEU | test BLEU |"]
     lines.append("| --- " * 9 + "|")
     for run in sorted(runs, key=lambda run: (run.text, run.budget, run.method, run.layers, run.seed)):
         update = max(run.losses)
-        bleu = [f"{run.bleu[subset]:.2f}" if subset in run.bleu else "" for subset in ("valid", "test")]
+        bleu = [f"{run.bleu[subset]:.2f}" if subset in run.bleu else "" for subset in SUBSETS]
         hours = "" if math.isnan(run.hours) else f"{run.hours:.2f}"
         cells = [run.text, run.budget, run.recipe, run.seed, str(update), hours]
         lines.append(f"| {' | '.join([*cells, f'{run.losses[update]:.3f}', *bleu])} |")
@@ -100,14 +135,17 @@ class Seconds:
 def gains(out: Path) -> list[map_of_depth.Gain]:
     """Return the differences on the test sets, of all recipes but the first of each text's comparison."""
     found = []
-    for path in sorted(out.glob(f"runs/*/{BUDGET}/test.json")):
-        counts = read_record(out / "data" / path.parts[-3] / "preprocess.json", counts=dict)["counts"]
+    paths = [(text, out / "runs" / text / budget / "test.json") for text, budget in BUDGETS.items()]
+    for text, path in paths:
+        if not path.is_file():
+            continue
+        counts = read_record(out / "data" / text / "preprocess.json", counts=dict)["counts"]
         first, *others = seeds.read(path)
         for row in others:
             error = math.sqrt(sum(each.deviation**2 / len(each.scores) for each in (first, row)))
             number = min(len(first.scores), len(row.scores))
             quantities = row.difference or 0.0, error, row.p or 1.0, number
-            found.append(map_of_depth.Gain(counts["train"]["kept"], HOURS, first.recipe, row.recipe, *quantities))
+            found.append(map_of_depth.Gain(counts["train"]["kept"], HOURS[text], first.recipe, row.recipe, *quantities))
     return found
 
 
@@ -115,7 +153,7 @@ def by_text(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Return the runs of the full budget, by their text."""
     found: dict[str, list[Run]] = {}
     for run in runs:
-        if run.budget == BUDGET:
+        if run.budget == BUDGETS.get(run.text):
             found.setdefault(run.text, []).append(run)
     return found
 
@@ -181,22 +219,23 @@ def main() -> None:
     parser = console.Parser(console.program("report"), __doc__)
     parser.add_argument("out", type=Path, metavar="OUT", help="folder of run.sh")
     parser.add_argument("--seconds", type=Path, required=True, metavar="FILE", help="core seconds of an update")
+    parser.add_argument("--runs", type=Path, required=True, metavar="FILE", help="file that keeps all runs")
     parser.add_argument("--pictures", type=Path, required=True, metavar="FOLDER", help="folder for two PNG files")
     parser.add_argument("--gains", type=Path, metavar="FILE", help="file for the differences on the test sets")
     given = parser.parse_args()
     losses, depths = (given.pictures / name for name in PICTURES)
-    for path in (losses, depths, *([given.gains] if given.gains else [])):
+    for path in (given.runs, losses, depths, *([given.gains] if given.gains else [])):
         console.check_output(path)
     seconds = Seconds(given.seconds)
-    runs = list(read_runs(given.out / "runs"))
-    if not runs:
-        raise UserError(f"{given.out}/runs: no run has been validated yet")
+    runs = keep(read_runs(given.out / "runs"), given.runs)
     print(table(runs))
     if texts := by_text(runs):
         draw_losses(texts, seconds, losses)
         draw_depths(texts, depths)
     if given.gains and (found := gains(given.out)):
-        map_of_depth.write(found, given.gains)
+        pairs = {gain.pairs for gain in found}
+        others = [gain for gain in map_of_depth.read(given.gains) if gain.pairs not in pairs]
+        map_of_depth.write([*others, *found], given.gains)
 
 
 if __name__ == "__main__":

@@ -21,12 +21,12 @@ moment; run the same command again to resume.
 seconds measures that file, which needs a quiet machine for ten minutes, and is part of the protocol: before the first
 run of a text. OUT/seconds.tsv has all measurements, of which the least counts, since other work only adds to them: run
 it at different times. report makes the table and the
-pictures from the folders of all runs. It writes the results on the test sets, which deepnmt plan shows, to
-configs/depth_map/gains.tsv.
+pictures from the folders of all runs, and of runs that docs/depth_map.tsv has of another machine. It adds the runs to
+that file, and the results on the test sets, which deepnmt plan shows, to configs/depth_map/gains.tsv.
 
   TEXT             ten: ten languages of LibreOffice's help into English; quarter: every fourth of its pairs; de: German
   RECIPE           name under configs/depth_map, such as dlcl_24
-  --hours H        core hours of a training (default: 1)
+  --hours H        core hours of a training (default: 0.5 for ten, and 0.25 for the others)
   --seeds N,N,...  a training for each (default: 1)
   --subset SUBSET  subset to translate: valid, or test, once all choices are made (default: valid)
   --debs FOLDER    .deb files, as for examples/libreoffice/run.sh
@@ -41,7 +41,7 @@ example:
 HELP
 }
 
-HOURS=1 SEEDS=1 SUBSET=valid DEBS=() OPTIONS=() POSITIONAL=()
+HOURS='' SEEDS=1 SUBSET=valid DEBS=() OPTIONS=() POSITIONAL=()
 while [[ $# -gt 0 ]]; do
     case $1 in
         --hours) HOURS=$(value "$@"); shift ;;
@@ -60,7 +60,7 @@ HERE=$ROOT/examples/depth_map
 if [[ $TEXT == report && ${#POSITIONAL[@]} -eq 1 ]]; then
     export PYTHONPATH=$ROOT/examples/multi30k:$PYTHONPATH
     run python3 "$HERE/depth_report.py" "$OUT" --seconds "$HERE/seconds.tsv" --pictures "$OUT" \
-        --gains "$ROOT/configs/depth_map/gains.tsv"
+        --runs "$ROOT/docs/depth_map.tsv" --gains "$ROOT/configs/depth_map/gains.tsv"
     exit
 fi
 need python3 fairseq-train awk
@@ -108,6 +108,8 @@ if [[ $TEXT == seconds && ${#POSITIONAL[@]} -eq 1 ]]; then
 fi
 [[ ${#POSITIONAL[@]} -eq 2 ]] || die "TEXT and RECIPE must be given, or report (see --help)"
 [[ $TEXT == ten || $TEXT == quarter || $TEXT == de ]] || die "TEXT must be ten, quarter or de, but is '$TEXT'"
+[[ -n $HOURS || $TEXT != ten ]] || HOURS=0.5
+HOURS=${HOURS:-0.25}
 [[ $HOURS =~ ^[0-9]{1,3}(\.[0-9]{1,4})?$ ]] || die "--hours must be a number such as 0.25, but is '$HOURS'"
 IFS=, read -ra RECIPES <<<"${POSITIONAL[1]}"
 
