@@ -9,7 +9,8 @@ Shapes: R rows; C input and O output channels.
 
 float16 is a format of files alone, computed as float32.
 
-A processor without VNNI, such as one with AVX2 alone, adds products of int8 in pairs of 16 bits, which overflow. There
+oneDNN has fast products of signed rows for AMX alone. Elsewhere rows become unsigned, q + 128, and the sums of p times
+128, which it subtracts, are in the weight's blocks. A processor without VNNI, such as one with AVX2 alone, adds products of int8 in pairs of 16 bits, which overflow. There
 q and p are float32: up to 1,040 channels at a time, sums of such products are exact, and results the same.
 
 A row has a scale of its own, so its result does not depend on the rest of the batch.
@@ -39,6 +40,7 @@ WHOLE = ("float32", "float16")
 KINDS = (*WHOLE, "bfloat16", "int8")
 # Features of the processor, by the names of `torch.cpu.get_capabilities`.
 BFLOAT16, VNNI = ("avx512_bf16", "amx_bf16"), ("avx512_vnni", "avx_vnni")
+AMX_INT8 = ("amx_int8",)
 # Multiplications below which a call of oneDNN costs more than it saves.
 FEW_MULTIPLICATIONS = 2**19
 # Multiple to which the number of rows is rounded up for oneDNN, from four times as many on.
@@ -146,13 +148,16 @@ class _IntegerSums:
         # In oneDNN's blocks, a product takes half the time.
         self.blocks, self.scales = torch.ops.onednn.qlinear_prepack(weight, None), scales
         self.zeros = torch.zeros_like(scales, dtype=torch.int32)
+        self.zero = 0 if _has(AMX_INT8) else 128
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return the sums times the scales, R x O, in float32."""
-        # Scale and zero of x are 1 and 0, and so are those of the result.
+        if self.zero:
+            x = (x ^ -128).view(torch.uint8)
+        # Scale and zero of the result are 1 and 0.
         weight = self.blocks, self.scales, self.zeros
         result: Tensor = torch.ops.onednn.qlinear_pointwise(
-            x, 1.0, 0, *weight, None, 1.0, 0, torch.float32, "none", [], ""
+            x, 1.0, self.zero, *weight, None, 1.0, 0, torch.float32, "none", [], ""
         )
         return result
 

@@ -52,11 +52,11 @@ def trained(golden: Path, *words: object) -> str:
 
 
 def same_weights(one: Path, other: Path) -> None:
-    """Sums may be rounded otherwise on another processor."""
+    """Sums may be rounded otherwise on another processor, and that is the whole gradient of the keys' biases."""
     first, second = (read(path)["model"] for path in (one, other))
     assert first.keys() == second.keys()
     for name, tensor in first.items():
-        assert tensor.float().allclose(second[name].float(), rtol=1e-3, atol=1e-4), name
+        assert name.endswith("k_proj.bias") or tensor.float().allclose(second[name].float(), rtol=1e-3, atol=1e-4), name
 
 
 def test_data_are_the_same_as_before_and_more_text_is_prepared_by_them(golden: Path) -> None:

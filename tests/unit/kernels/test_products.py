@@ -58,6 +58,18 @@ def test_int8_is_exact_in_whole_numbers(count: int, channels: int) -> None:
 
 
 @pytest.mark.usefixtures("instructions")
+def test_int8_has_no_reference_loop(capfd: pytest.CaptureFixture[str]) -> None:
+    if not products._has(products.VNNI):
+        pytest.skip("this processor has no products of int8")
+    weighted = Int8Product(rows(64, 128, 1), None)
+    with torch.backends.mkldnn.verbose(torch.backends.mkldnn.VERBOSE_ON):
+        for count in (1, 256):
+            weighted(rows(count, 128, 2))
+    calls = [line for line in capfd.readouterr().out.splitlines() if ",exec,cpu,matmul," in line]
+    assert len(calls) == 2
+    assert not [call for call in calls if "matmul,ref" in call]
+
+
 def test_int8_has_a_scale_for_each_row() -> None:
     x, w, b = rows(7, 48, 1), rows(33, 48, 2), torch.randn(33)
     s, t = (each.double().abs().amax(1, keepdim=True) / 127 for each in (x, w))
