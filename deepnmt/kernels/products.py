@@ -9,9 +9,10 @@ Shapes: R rows; C input and O output channels.
 
 float16 is a format of files alone, computed as float32.
 
-oneDNN has fast products of signed rows for AMX alone. Elsewhere rows become unsigned, q + 128, and the sums of p times
-128, which it subtracts, are in the weight's blocks. A processor without VNNI, such as one with AVX2 alone, adds products of int8 in pairs of 16 bits, which overflow. There
-q and p are float32: up to 1,040 channels at a time, sums of such products are exact, and results the same.
+oneDNN has fast products of signed rows with AMX alone. Elsewhere the rows are unsigned, q + 128, and the weight's
+blocks have 128 times the sums of p, which it subtracts. A processor without VNNI, such as one with AVX2 alone, adds
+products of int8 in pairs of 16 bits, which overflow. There q and p are float32: up to 1,040 channels at a time, sums of
+such products are exact, and results the same.
 
 A row has a scale of its own, so its result does not depend on the rest of the batch.
 

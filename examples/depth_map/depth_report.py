@@ -27,7 +27,7 @@ LAYERS = re.compile(r"_(\d+)$")
 COLOURS = {"pre": "#0072b2", "dlcl": "#d55e00"}
 STYLES = {4: ":", 12: "--", 24: "-"}
 # Core hours that the map compares, of each text; other budgets are of runs that tune.
-HOURS = {"ten": 0.5, "quarter": 0.25, "de": 0.25}
+HOURS = {"ten": 1.0, "quarter": 0.25, "de": 0.25}
 BUDGETS = {text: f"{hours:g}h" for text, hours in HOURS.items()}
 SUBSETS = ("valid", "test")
 COLUMNS = ("text", "budget", "recipe", "seed", "core hours", *SUBSETS, "losses")

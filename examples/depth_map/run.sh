@@ -26,7 +26,7 @@ that file, and the results on the test sets, which deepnmt plan shows, to config
 
   TEXT             ten: ten languages of LibreOffice's help into English; quarter: every fourth of its pairs; de: German
   RECIPE           name under configs/depth_map, such as dlcl_24
-  --hours H        core hours of a training (default: 0.5 for ten, and 0.25 for the others)
+  --hours H        core hours of a training (default: 1 for ten, and 0.25 for the others)
   --seeds N,N,...  a training for each (default: 1)
   --subset SUBSET  subset to translate: valid, or test, once all choices are made (default: valid)
   --debs FOLDER    .deb files, as for examples/libreoffice/run.sh
@@ -75,7 +75,8 @@ prepare() {
     if [[ $1 == de ]]; then
         OUT=$corpus run "$ROOT/examples/libreoffice/run.sh" de "${DEBS[@]}" --text
         run "$ROOT/scripts/preprocess.sh" --source-lang de --target-lang en --train "$corpus/de/clean" \
-            --valid "$corpus/de/text/valid" --test "$corpus/de/text/test" --bpe-merges 8000 --dest "$DATA"
+            --valid "$corpus/de/text/valid" --test "$corpus/de/text/test" --bpe-merges 8000 --separate-dictionaries \
+            --dest "$DATA"
         return
     fi
     OUT=$corpus run "$ROOT/examples/libreoffice/run.sh" ten "${DEBS[@]}" --text
@@ -84,8 +85,8 @@ prepare() {
         awk 'NR % 4 == 1' "$corpus/ten/text/train.$side" >"$text/quarter.$side"
     done
     run "$ROOT/scripts/preprocess.sh" --source-lang mul --target-lang en --train "$corpus/ten/text/train" \
-        --valid "$text/valid" --test "$corpus/ten/text/test" --protect "$corpus/ten/tags" --bpe-merges 16000 \
-        --dest "$OUT/data/ten"
+        --valid "$text/valid" --test "$corpus/ten/text/test" --protect "$corpus/ten/tags" --bpe-merges 12000 \
+        --separate-dictionaries --dest "$OUT/data/ten"
     [[ $1 == ten ]] || run "$ROOT/scripts/binarise.sh" --like "$OUT/data/ten" --train "$text/quarter" --dest "$DATA"
 }
 
@@ -108,7 +109,7 @@ if [[ $TEXT == seconds && ${#POSITIONAL[@]} -eq 1 ]]; then
 fi
 [[ ${#POSITIONAL[@]} -eq 2 ]] || die "TEXT and RECIPE must be given, or report (see --help)"
 [[ $TEXT == ten || $TEXT == quarter || $TEXT == de ]] || die "TEXT must be ten, quarter or de, but is '$TEXT'"
-[[ -n $HOURS || $TEXT != ten ]] || HOURS=0.5
+[[ -n $HOURS || $TEXT != ten ]] || HOURS=1
 HOURS=${HOURS:-0.25}
 [[ $HOURS =~ ^[0-9]{1,3}(\.[0-9]{1,4})?$ ]] || die "--hours must be a number such as 0.25, but is '$HOURS'"
 IFS=, read -ra RECIPES <<<"${POSITIONAL[1]}"

@@ -140,50 +140,50 @@ def test_the_report_has_a_line_for_each_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = tmp_path / "runs"
-    trained(runs / "ten" / "0.5h" / "pre_24" / "seed1", {100: 4.0, 200: 3.0}, valid=20.25, test=19.5)
-    trained(runs / "ten" / "0.5h" / "dlcl_4" / "seed1", {300: 3.5, 600: 2.5, 300 + 1: 2.75}, valid=21.0)
+    trained(runs / "ten" / "1h" / "pre_24" / "seed1", {100: 4.0, 200: 3.0}, valid=20.25, test=19.5)
+    trained(runs / "ten" / "1h" / "dlcl_4" / "seed1", {300: 3.5, 600: 2.5, 300 + 1: 2.75}, valid=21.0)
     trained(runs / "quarter" / "0.25h--dropout0.3" / "pre_24" / "seed2", {10: 9.0})
     # Its recipe is not in the file of seconds, but it has another budget.
-    trained(runs / "ten" / "0.5h--lr1" / "pre_12" / "seed1", {10: 9.0})
+    trained(runs / "ten" / "1h--lr1" / "pre_12" / "seed1", {10: 9.0})
     report(monkeypatch, tmp_path)
     lines = capsys.readouterr().out.splitlines()[2:]
     assert lines == [
         "| quarter | 0.25h--dropout0.3 | pre_24 | 2 | 10 | 1.00 | 9.000 |  |  |",
         # It was resumed from update 300, so that 600 does not count.
-        "| ten | 0.5h | dlcl_4 | 1 | 301 | 1.00 | 2.750 | 21.00 |  |",
-        "| ten | 0.5h | pre_24 | 1 | 200 | 1.00 | 3.000 | 20.25 | 19.50 |",
-        "| ten | 0.5h--lr1 | pre_12 | 1 | 10 | 1.00 | 9.000 |  |  |",
+        "| ten | 1h | dlcl_4 | 1 | 301 | 1.00 | 2.750 | 21.00 |  |",
+        "| ten | 1h | pre_24 | 1 | 200 | 1.00 | 3.000 | 20.25 | 19.50 |",
+        "| ten | 1h--lr1 | pre_12 | 1 | 10 | 1.00 | 9.000 |  |  |",
     ]
     for name in ("losses.png", "depths.png"):
         assert (tmp_path / name).read_bytes()[:4] == b"\x89PNG"
     assert not (tmp_path / "gains.tsv").exists()
     # The file keeps them, and a training that has gone on replaces what it was.
     shutil.rmtree(runs / "quarter")
-    shutil.rmtree(runs / "ten" / "0.5h" / "pre_24")
-    trained(runs / "ten" / "0.5h" / "pre_24" / "seed1", {100: 4.0, 200: 3.0, 300: 2.875}, valid=20.5)
+    shutil.rmtree(runs / "ten" / "1h" / "pre_24")
+    trained(runs / "ten" / "1h" / "pre_24" / "seed1", {100: 4.0, 200: 3.0, 300: 2.875}, valid=20.5)
     report(monkeypatch, tmp_path)
-    lines[2] = "| ten | 0.5h | pre_24 | 1 | 300 | 1.00 | 2.875 | 20.50 |  |"
+    lines[2] = "| ten | 1h | pre_24 | 1 | 300 | 1.00 | 2.875 | 20.50 |  |"
     assert capsys.readouterr().out.splitlines()[2:] == lines
     columns = (tmp_path / "runs.tsv").read_text("utf-8").splitlines()[3].split("\t")
-    assert columns == ["ten", "0.5h", "pre_24", "1", "1.0000", "20.50", "", "100:4 200:3 300:2.875"]
+    assert columns == ["ten", "1h", "pre_24", "1", "1.0000", "20.50", "", "100:4 200:3 300:2.875"]
 
 
 def test_a_point_of_the_picture_is_a_mean_over_seeds(tmp_path: Path) -> None:
     for layers, seed, score in ((24, 1, 20.0), (24, 2, 23.0), (4, 1, 21.0)):
-        trained(tmp_path / "ten" / "0.5h" / f"pre_{layers}" / f"seed{seed}", {9: 4.0}, valid=score)
-    trained(tmp_path / "ten" / "0.5h" / "dlcl_24" / "seed1", {9: 4.0})
+        trained(tmp_path / "ten" / "1h" / f"pre_{layers}" / f"seed{seed}", {9: 4.0}, valid=score)
+    trained(tmp_path / "ten" / "1h" / "dlcl_24" / "seed1", {9: 4.0})
     runs = list(depth_report.read_runs(tmp_path))
     assert depth_report.mean_bleu(runs, "pre") == [(4, 21.0), (24, 21.5)]
     assert depth_report.mean_bleu(runs, "dlcl") == []
 
 
 def test_gains_on_the_test_sets_are_for_deepnmt_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trained(tmp_path / "runs" / "ten" / "0.5h" / "pre_24" / "seed1", {100: 4.0})
+    trained(tmp_path / "runs" / "ten" / "1h" / "pre_24" / "seed1", {100: 4.0})
     record = {"counts": {"train": {"read": 9, "kept": 387_480}}}
     (tmp_path / "data" / "ten").mkdir(parents=True)
     (tmp_path / "data" / "ten" / "preprocess.json").write_text(json.dumps(record), encoding="utf-8")
     table = [seeds.Row("dlcl_4", (20.0, 22.0), 2.0), seeds.Row("dlcl_24", (22.0, 22.0, 25.0), 3.0, 2.0, 0.01)]
-    seeds.write(table, tmp_path / "runs" / "ten" / "0.5h" / "test.json")
+    seeds.write(table, tmp_path / "runs" / "ten" / "1h" / "test.json")
     # Of another text, which stays, and an earlier one of this.
     other = map_of_depth.Gain(46_050, 0.25, "pre_4", "dlcl_24", -1.0, 0.5, 0.02, 3)
     map_of_depth.write([other, other._replace(pairs=387_480)], tmp_path / "gains.tsv")
@@ -191,7 +191,7 @@ def test_gains_on_the_test_sets_are_for_deepnmt_plan(tmp_path: Path, monkeypatch
     kept, gain = map_of_depth.read(tmp_path / "gains.tsv")
     assert kept == other
     # Variances of 2 and 3, of two and three seeds.
-    assert gain == (387_480, 0.5, "dlcl_4", "dlcl_24", 2.0, pytest.approx(2**0.5), 0.01, 2)
+    assert gain == (387_480, 1.0, "dlcl_4", "dlcl_24", 2.0, pytest.approx(2**0.5), 0.01, 2)
 
 
 @pytest.mark.parametrize("line", ["", "a b", "ten\t1h\tpre_4\t1\tx\t\t\t1:2", "ten\t1h\tpre_4\t1\t1\t\t\t1 2"])
