@@ -60,15 +60,21 @@ class Products(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.calls: list[tuple[Any, list[torch.Tensor]]] = []
+        self.calls: list[tuple[Any, list[Any]]] = []
         self.operands: dict[object, torch.Tensor] = {}
         self.operations = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        if func.overloadpacket in (torch.ops.aten.mm, torch.ops.aten.bmm, torch.ops.aten.addmm_):
+        packet = func.overloadpacket
+        if packet in (torch.ops.aten.mm, torch.ops.aten.bmm, torch.ops.aten.addmm_):
             self.operations += 2 * args[-2].numel() * args[-1].size(-1)
-            self.calls.append((func.overloadpacket, [self._like(*each) for each in enumerate(args)]))
+        elif packet is torch.ops.mkldnn._linear_pointwise:  # x, its weight, O x C, bias, and further arguments
+            self.operations += 2 * args[0].numel() * args[1].size(0)
+        else:
+            return result
+        operands = [self._like(*each) if isinstance(each[1], torch.Tensor) else each[1] for each in enumerate(args)]
+        self.calls.append((packet, operands))
         return result
 
     def _like(self, place: int, tensor: torch.Tensor) -> torch.Tensor:
