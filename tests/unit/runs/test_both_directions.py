@@ -137,7 +137,9 @@ def test_another_model_is_refused_first(data: Path, recipes: list[Path], tmp_pat
             both_directions.begin(one, first, str(data), tmp_path / "save", [])
         assert not (tmp_path / "save").exists()
     # What belongs to a training alone may differ.
-    first.write_text(f"{text}dropout: 0.3\nencoder-skip: 0.2\nmax-source-positions: 99\n", encoding="utf-8")
+    own = "dropout: 0.3\nencoder-skip: 0.2\ndecoder-skip: 0.1\nskip-schedule: constant\nskip-scale: inference\n"
+    own += "max-source-positions: 99\nmax-target-positions: 98\n"
+    first.write_text(text + own, encoding="utf-8")
     both_directions.check([one, first], [], Place())
     root = Path(cli.__file__).parents[2] / "configs" / "multi30k"
     both_directions.check([root / "both_r_drop.yaml", root / "both.yaml"], [], Place())
