@@ -58,7 +58,7 @@ def in_order(make: Callable[[], Callable[[Item], Result]], items: Iterable[Item]
             raise UserError("a worker was killed, perhaps for want of memory; run with fewer --workers") from None
         except BaseException:
             # Otherwise the end of the pool waits for the items that are being worked on. A process that has just been
-            # forked may still have the parent's handler of SIGTERM, and waits for ever for the lock of a killed one.
+            # forked forgets SIGTERM, and would wait for ever for the lock of a killed one.
             for worker in active_children():
                 worker.kill()
             raise
