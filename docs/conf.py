@@ -57,6 +57,7 @@ SHELVES = {
         "docs/progressive",
         "docs/depth",
         "docs/depth-map",
+        "docs/few-pairs",
         "docs/results",
         "docs/performance",
         "docs/architecture",

@@ -24,7 +24,7 @@ stopped at any moment; run it again to resume.
                                 model inside the decoder; the first three need the group back
                    pretraining  embeddings, a masked language model, the same frozen beside the model, MASS
                    all          all of them
-  --updates N      of each training (default: 2500)
+  --updates N      of each training (default: 1500)
   --subset SUBSET  valid, or test, once all choices are made (default: valid)
 
 environment:
@@ -37,7 +37,7 @@ example:
 HELP
 }
 
-UPDATES=2500 SUBSET=valid POSITIONAL=()
+UPDATES=1500 SUBSET=valid POSITIONAL=()
 while [[ $# -gt 0 ]]; do
     case $1 in
         --updates) UPDATES=$(value "$@"); shift ;;
