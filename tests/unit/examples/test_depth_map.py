@@ -16,7 +16,7 @@ from deepnmt.errors import UserError
 from deepnmt.runs import map_of_depth, seeds
 
 SECONDS = "# text recipe seconds\nten dlcl_4 0.5\nten pre_24 2.03\nde dlcl_4 0.4\nde dlcl_6 0.5\n"
-TUNED = "quarter 4 0.1 0\nde 4 0.1 0\nde 24 0.2 0\nquarter 24 0.3 0.05\n"
+TUNED = "ten 4 0 0\nquarter 4 0.1 0\nde 4 0.1 0\nde 24 0.2 0\nquarter 24 0.3 0.05\n"
 # Twelve validation pairs and eight training pairs of the ten languages.
 LIBREOFFICE = """mkdir -p "$OUT/ten/text"
 for side in mul en; do seq 12 >"$OUT/ten/text/valid.$side"; seq 8 >"$OUT/ten/text/train.$side"; done
@@ -74,6 +74,9 @@ def test_german_is_the_examples_own_data(root: Path) -> None:
     assert calls[0] == "run.sh de --debs /debs --text"
     assert "--train out/corpus/de/clean --valid out/corpus/de/text/valid" in calls[1]
     assert " out/data/de out/runs/de/0.25h --seeds 1 --last 1 --subset test" in calls[2]
+    status, calls, error = run(root, "ten", "dlcl_4")
+    assert status == 0, error
+    assert " out/data/ten out/runs/ten/1h --seeds 1 " in calls[-1]
 
 
 def test_seconds_are_measured_for_each_recipe(root: Path) -> None:
