@@ -175,7 +175,7 @@ def measure(options: Namespace) -> Iterator[Row]:
                 path = checkpoint(folder / "model.pt", MODELS[name])
                 chosen, label = sentences(options.sentences), f"{name}, untrained"
             lists = _shortlist(data) if name in given else shortlist()
-            names = [case for case, (_, weights) in CASES.items() if not options.quick or weights == "float32"]
+            names = [case for case in computable() if not options.quick or CASES[case][1] == "float32"]
             plain = checkpoint(folder / "plain.pt", MODELS[name] | PLAIN) if name.startswith("DLCL") else None
             folders = dict(_exported(path, plain, data, folder, lists, names))
             wide = MODELS[name]["encoder_embed_dim"] > TINY[0]
@@ -195,6 +195,18 @@ def measure(options: Namespace) -> Iterator[Row]:
                     timings = interleaved(cases, options.repetitions)
                     found = {case: json.loads(whole_text(file)) for case, file in outputs.items()}
                     yield from saved.add(name, kind, _rows(name, label, kind, timings, found))
+
+
+def computable() -> Iterator[str]:
+    """Yield the cases whose products this processor can compute."""
+    from deepnmt.kernels.products import obstacle
+
+    for case, (engine, weights) in CASES.items():
+        reason = obstacle(weights, torch.device("cpu")) if engine == "torch" else None
+        if reason is None:
+            yield case
+        else:
+            note(f"engines: no {case}: {reason}")
 
 
 class Saved:

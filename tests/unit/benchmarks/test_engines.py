@@ -1,4 +1,4 @@
-"""The rows that benchmarks/engines.py keeps, and resumes from."""
+"""The cases of benchmarks/engines.py, and the rows that it keeps and resumes from."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 from common import Row
-from engines import Saved
+from engines import CASES, Saved, computable
+
+from deepnmt.kernels import products
 
 SETTINGS = {"commit": "abc", "repetitions": 3}
 
@@ -35,3 +37,12 @@ def test_without_a_file_nothing_is_kept(tmp_path: Path) -> None:
     saved.add("Tiny", "batches", iter([Row("a", 1.0, "", "")]))
     assert saved.rows("Tiny", "batches") == [Row("a", 1.0, "", "")]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("feature", "missing"), [("avx2", {"package bfloat16"}), ("avx512_bf16", set())])
+def test_cases_that_the_processor_cannot_compute_are_left_out(
+    feature: str, missing: set[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(products, "_capabilities", lambda: {feature: True})
+    assert set(CASES) - set(computable()) == missing
+    assert ("engines: no package bfloat16: needs a processor with" in capfd.readouterr().err) == bool(missing)
