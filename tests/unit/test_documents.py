@@ -232,6 +232,17 @@ def test_each_surprise_is_held_by_a_test() -> None:
     assert lost == []
 
 
+@pytest.mark.parametrize("page", LIVING, ids=lambda page: page.name)
+def test_rows_stand_in_tables(page: Path) -> None:
+    text = re.sub(r"^( *)```.*?^ *```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"(?:^ *\|.*\n)+", text, re.MULTILINE)
+    tables = [[len(re.findall(r"(?<!\\)\|", row)) for row in block.splitlines()] for block in blocks]
+    heads = [re.fullmatch(r"[|: -]+", block.splitlines()[1]) for block in blocks if block.count("\n") > 1]
+    assert len(heads) == len(blocks)
+    assert all(heads)
+    assert all(len(set(columns)) == 1 for columns in tables)
+
+
 def test_readme_lines_are_short() -> None:
     text = re.sub(r"^```.*?^```", "", (ROOT / "README.md").read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
     assert [line for line in text.splitlines() if len(line) > 100 and not line.startswith("|")] == []
