@@ -16,7 +16,7 @@ NEEDS = {
     "continued": [PLAIN],
     "supervised": [PLAIN, "reverse"],
     "on_the_fly": [PLAIN, "reverse"],
-    "policy_gradient": [PLAIN, "reverse"],
+    "policy_gradient": [PLAIN, "reverse", "source_lm"],
     "masked": ["masked_encoder"],
     "fused": ["masked_encoder"],
     "mass": ["mass_text"],

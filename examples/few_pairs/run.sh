@@ -205,10 +205,12 @@ dual() {
     done
     [[ -f $OUT/marginals.tsv ]] ||
         run deepnmt marginals "$DATA" "$OUT/marginals.tsv" --source-lm "$OUT/$S.arpa" --target-lm "$OUT/$T.arpa"
-    run deepnmt train-lm "$DATA" "$RUNS/lm_$S" --lang "$S" --max-update "$UPDATES"
+    LM=$RUNS/source_lm/seed1/checkpoints
+    run deepnmt train-lm "$DATA" "$LM" --lang "$S" --train mono --text "$OUT/mono-$S" --max-update "$UPDATES" \
+        --warmup-updates $((UPDATES / 5)) --max-tokens 2048 --decoder-embed-dim 128 --decoder-ffn-embed-dim 256
     both supervised --marginals "$OUT/marginals.tsv"
     both on_the_fly --mono "$OUT/mono-$T"
-    both policy_gradient --mono "$OUT/mono-$T" --source-lm "$RUNS/lm_$S/checkpoint_last.pt"
+    both policy_gradient --mono "$OUT/mono-$T" --source-lm "$LM/checkpoint_last.pt"
     # What the same number of further updates gives alone.
     recipe continued tiny "finetune-from-model: ${FORWARD[0]}" "lr: 0.0005" \
         "lr-scheduler: fixed" "warmup-updates: 0" "cooldown-updates: -" "max-update: $FURTHER"

@@ -62,7 +62,7 @@ def test_each_method_is_measured(root: Path) -> None:
         for name, more in (
             ("supervised", "--marginals marginals.tsv"),
             ("on_the_fly", "--mono mono-de"),
-            ("policy_gradient", "--mono mono-de --source-lm runs/lm_en"),
+            ("policy_gradient", "--mono mono-de --source-lm runs/source_lm/seed1/checkpoints"),
         )
     ]
     assert calls[-1].split()[1:] == ["runs", "valid", "valid.md"]
