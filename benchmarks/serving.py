@@ -44,6 +44,8 @@ CLIENTS = (1, 8, 64, 256)
 TIE = 1e-5
 # Seconds that a server takes to start, on a busy machine.
 RESTART = 60
+# Seconds before memory is measured; the server returns what it no longer needs.
+PAUSE = 3
 HEAD = """
 | clients | sentences/s | median ms | 95 % ms | CPU ms a sentence | of translate's | MB | differ | sent again | lost |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"""
@@ -227,6 +229,7 @@ async def measure(bench: Bench, source: str, target: str) -> None:
         async def minute(name: str, clients: int) -> None:
             before = await server.metrics()
             found = await bench.load(server, clients, options.seconds)
+            await asyncio.sleep(PAUSE)
             counters.append(await server.metrics())
             bench.row(name, found, before, counters[-1])
             wrong.update(found.wrong)

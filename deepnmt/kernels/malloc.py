@@ -1,9 +1,10 @@
-"""Make the C library keep the memory that training and beam search on the CPU free.
+"""When the C library returns freed memory to the kernel: never in training and search, or at once when work pauses.
 
-By default it returns the memory of each large tensor to the kernel, which clears it page by page for the next tensor.
-This costs a fifth of an update's time and a twelfth of a search's (`docs/performance.md`).
+By default it returns the memory of each large tensor, which the kernel clears page by page for the next tensor. This
+costs a fifth of an update's time and a twelfth of a search's (`docs/performance.md`).
 """
 
+import contextlib
 import ctypes
 import os
 
@@ -29,3 +30,9 @@ def keep_freed_memory() -> bool:
     except (AttributeError, OSError, TypeError):
         return False
     return all([mallopt(M_MMAP_MAX, 0), mallopt(M_TRIM_THRESHOLD, -1), mallopt(M_TOP_PAD, SPARE)])
+
+
+def return_freed_memory() -> None:
+    """Return all whole pages of memory that this process has freed. C libraries other than glibc do nothing."""
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)

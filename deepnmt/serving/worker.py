@@ -1,4 +1,7 @@
-"""The thread that translates: it encodes what arrives, waits for a batch, searches, and hands the results back."""
+"""The thread that translates: it encodes what arrives, waits for a batch, searches, and hands the results back.
+
+After a second without work, it returns the memory of large batches to the system.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from deepnmt.kernels.malloc import return_freed_memory
 from deepnmt.serving.directions import Direction
 from deepnmt.serving.waiting_batches import Batches
 from deepnmt.translator.translator import Translated, rated_search
 
 LOG = logging.getLogger(__name__)
 STOP_SECONDS = 10
+IDLE_SECONDS = 1.0
 
 
 @dataclass(eq=False)
@@ -102,20 +107,25 @@ class Worker:
             self._batches.drop(lambda sentence: sentence.owner is owner)
 
     def _run(self) -> None:
+        worked = False  # since memory was last returned
         while True:
             with self._changed:
-                due = self._batches.due(time.monotonic())
+                due, called = self._batches.due(time.monotonic()), True
                 if not (self._arrived or self._stops or due == 0):
-                    self._changed.wait(due)
+                    called = self._changed.wait(IDLE_SECONDS if worked and due is None else due)
                 if self._stops:
                     return
                 arrived = len(self._arrived)
+            if worked and due is None and not called:
+                return_freed_memory()
+                worked = False
             for _ in range(arrived):
                 self._encode_next()
             with self._changed:
                 batch = self._batches.take(time.monotonic())
             if batch:
                 self._deliver(self._translated(batch))
+                worked = True
 
     def _encode_next(self) -> None:
         """Encode the sentence that arrived first. It keeps its place meanwhile, in which `drop` finds it."""

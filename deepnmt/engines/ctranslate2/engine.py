@@ -9,6 +9,9 @@ Its beam search has fairseq's results, apart from these differences, which this 
 
 CTranslate2 could forbid both symbols, but does so before the softmax, which changes all scores. A dropped hypothesis
 has taken the place of another one, so such a sentence is searched again for twice as many hypotheses.
+
+Each thread searches its own share of a batch. Threads that shared one would wait for each other, spinning, several
+times in every layer of every step. On a busy machine, that takes many times the work.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from deepnmt.engines.engine import Hypothesis, SearchSettings
 from deepnmt.engines.model_folder import ModelFolder
 from deepnmt.errors import UserError
 from deepnmt.text.dictionary import read_types
+from deepnmt.text.in_order import cores
 from deepnmt.text.lines import whole_text
 
 logger = logging.getLogger(__name__)
@@ -38,8 +42,10 @@ PADDING = "<pad>"
 # An exponent of the length that makes CTranslate2 return the hypotheses that ended first. A shorter one precedes
 # a longer one unless its log-probability is far worse. 1024 ** 10 is still a float32.
 SHORT_FIRST = -10
-# Rows whose probabilities of all types are in memory at once.
+# Rows whose probabilities of all types are in memory at once, for each thread.
 SCORED = 64
+# Sentences of a thread's share, if there are enough.
+SHARE = 4
 FLAGS = Path("/proc/cpuinfo")
 X86 = ("x86_64", "amd64")
 VNNI = {"avx512_vnni", "avx_vnni"}
@@ -83,7 +89,10 @@ class CTranslate2Engine:
         if weights == "int8" and not sums_int8_exactly():
             logger.info("CTranslate2 computes int8 weights in float32: without VNNI, its sums of int8 overflow")
             compute = "float32"
-        self.translator = ctranslate2.Translator(str(files), compute_type=compute, intra_threads=threads or 0)
+        self.threads = threads or cores()
+        self.translator = ctranslate2.Translator(
+            str(files), compute_type=compute, inter_threads=self.threads, intra_threads=1
+        )
         config = json.loads(whole_text(files / "config.json"))
         self.eos, self.bos = str(config["eos_token"]), str(config["bos_token"])
         self.longest = int(config[LONGEST_SOURCE]) - 1
@@ -150,6 +159,7 @@ class CTranslate2Engine:
         """Return CTranslate2's hypotheses of each sentence, `patience` times the beam size."""
         found = self.translator.translate_batch(
             sources,
+            max_batch_size=self._share(sources),
             beam_size=settings.beam,
             patience=patience,
             num_hypotheses=patience * settings.beam,
@@ -168,6 +178,7 @@ class CTranslate2Engine:
         # Symbols forbidden before the softmax change scores here, too, but not the choice.
         found = self.translator.translate_batch(
             sources,
+            max_batch_size=self._share(sources),
             beam_size=1,
             suppress_sequences=[[PADDING]],
             min_decoding_length=1,
@@ -179,6 +190,10 @@ class CTranslate2Engine:
             [self._hypothesis(chosen, sum(scores), settings)]
             for chosen, scores in zip(tokens, self.score(sources, tokens))
         ]
+
+    def _share(self, sources: Sequence[object]) -> int:
+        """Return the greatest number of sentences that a thread gets at once."""
+        return max(SHARE, -(-len(sources) // self.threads))
 
     def _is_usable(self, found: _Found) -> bool:
         """Return whether fairseq's search can have reached a hypothesis."""

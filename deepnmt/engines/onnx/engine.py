@@ -3,6 +3,9 @@
 Files of its model folders: encoder.onnx and step.onnx. `deepnmt/engines/onnx/graphs.py` describes their inputs and
 outputs.
 
+With narrow models, each thread searches its own share of a batch: threads that shared one would wait for each other in
+every product. Wide models are fastest when all threads compute one product.
+
 Shapes: N sentences of M hypotheses; S source positions; P positions so far. E entries are the keys of a sentence's
 hypotheses in all steps so far, beginning with the first step (one entry of each sentence).
 """
@@ -10,7 +13,10 @@ hypotheses in all steps so far, beginning with the first step (one entry of each
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +29,14 @@ from deepnmt.engines.onnx.search import PADDING, Floats, Integers, Limits, Move,
 from deepnmt.errors import UserError
 from deepnmt.search.shortlist import Shortlist
 from deepnmt.text.dictionary import END, SPECIAL_SYMBOLS, read_types
+from deepnmt.text.in_order import cores
 from deepnmt.text.record import SHORTLIST
 
 ENCODER, STEP = "encoder.onnx", "step.onnx"
 # The key of the facts about the model, in JSON, in the graph of a step.
 FACTS = "deepnmt"
+# Channels of the widest models of which threads search shares of a batch, and the least sentences of a share.
+NARROW, SHARE = 256, 4
 UNKNOWN = SPECIAL_SYMBOLS.index("<unk>")
 Arrays = dict[str, Any]
 
@@ -40,7 +49,12 @@ def load(folder: ModelFolder, threads: int | None) -> OnnxEngine:
     """
     dictionaries = [folder.dictionary(lang) for lang in (folder.source_lang, folder.target_lang)]
     source, target = map(read_types, dictionaries)
-    encoder, step = (session(folder.path / name, threads) for name in (ENCODER, STEP))
+    threads = threads or cores()
+    encoder = session(folder.path / ENCODER, 1)
+    searching, computing = (threads, 1) if _width(encoder) <= NARROW else (1, threads)
+    if computing > 1:
+        encoder = session(folder.path / ENCODER, computing)
+    step = session(folder.path / STEP, computing)
     for name, graph, output in ((ENCODER, encoder, "source_mask"), (STEP, step, "best_types")):
         outputs = [entry.name for entry in graph.get_outputs()]
         if output not in outputs or FACTS not in graph.get_modelmeta().custom_metadata_map:
@@ -48,7 +62,7 @@ def load(folder: ModelFolder, threads: int | None) -> OnnxEngine:
     shortlist = folder.shortlist()
     if (shortlist is not None) != ("unused" in [entry.name for entry in step.get_inputs()]):
         raise UserError(f"{folder.path}: {STEP} and {SHORTLIST} must be of one export; export the model again")
-    engine = OnnxEngine(encoder, step, source, target, shortlist)
+    engine = OnnxEngine(encoder, step, source, target, shortlist, searching)
     for path, side, types in zip(dictionaries, ("source", "target"), (source, target)):
         # Graphs of earlier versions lack it.
         if (known := engine.facts.get(f"{side}_types", len(types))) != len(types):
@@ -57,7 +71,14 @@ def load(folder: ModelFolder, threads: int | None) -> OnnxEngine:
 
 
 class OnnxEngine:
-    """See `deepnmt.engines.engine.Engine`; made of both graphs, both sides' types by their numbers, and shortlists."""
+    """See `deepnmt.engines.engine.Engine`.
+
+    Args:
+        encoder, step: sessions of both graphs
+        source, target: types by their numbers
+        shortlist: of the step
+        threads: that search at the same time
+    """
 
     def __init__(
         self,
@@ -66,8 +87,9 @@ class OnnxEngine:
         source: Sequence[str],
         target: Sequence[str],
         shortlist: Shortlist | None = None,
+        threads: int = 1,
     ) -> None:
-        self.encoder, self.step, self.shortlist = encoder, step, shortlist
+        self.encoder, self.step, self.shortlist, self.threads = encoder, step, shortlist, threads
         self.source, self.target = _numbers(source), _numbers(target)
         self.types = list(target)
         self.facts: dict[str, int] = json.loads(step.get_modelmeta().custom_metadata_map[FACTS])
@@ -84,12 +106,21 @@ class OnnxEngine:
         settings.without_more("onnx")
         if not sentences:
             return []
+        longest = int(settings.max_len_a * (max(map(len, sentences)) + 1) + settings.max_len_b)
+        limits = Limits(settings.beam, min(longest, self.longest_target), settings.lenpen, len(self.types))
+        number = max(1, min(self.threads, len(sentences) // SHARE))
+        shares = [sentences[first::number] for first in range(number)]
+        results: list[list[Hypothesis]] = [[] for _ in sentences]
+        with ThreadPoolExecutor(number) as pool:
+            for first, found in enumerate(pool.map(partial(self._searched, limits=limits), shares)):
+                results[first::number] = found
+        return [found[: settings.nbest] for found in results]
+
+    def _searched(self, sentences: Sequence[Sequence[str]], limits: Limits) -> list[list[Hypothesis]]:
         tokens = _padded([[*_encoded(sentence, self.source), END] for sentence in sentences])
-        longest = min(int(settings.max_len_a * tokens.shape[1] + settings.max_len_b), self.longest_target)
-        limits = Limits(settings.beam, longest, settings.lenpen, len(self.types))
         columns = None if self.shortlist is None else Columns.of_sources(self.shortlist, tokens)
         found = beam_search(OnnxSteps(self.encoder, self.step, tokens, columns), len(tokens), limits)
-        return [[self._hypothesis(entry) for entry in entries[: settings.nbest]] for entries in found]
+        return [list(map(self._hypothesis, entries)) for entries in found]
 
     def score(self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> list[list[float]]:
         """See `Engine`."""
@@ -225,8 +256,14 @@ def _ages(step: Step) -> Integers:
     return np.concatenate([[0], later]) - step.position
 
 
-def session(path: Path, threads: int | None) -> Any:
-    """Return the session of a graph on `threads` threads, by default one per core.
+def _width(encoder: Any) -> int:
+    """Return the channels of a model, by the keys and values that its encoder gives."""
+    shapes = (output.shape for output in encoder.get_outputs())
+    return max(math.prod(size for size in shape if isinstance(size, int)) for shape in shapes)
+
+
+def session(path: Path, threads: int) -> Any:
+    """Return the session of a graph, of whose products each is computed by so many threads.
 
     Raises:
         UserError: the file is missing, or ONNX Runtime cannot read it
@@ -235,8 +272,7 @@ def session(path: Path, threads: int | None) -> Any:
         raise UserError(f"{path}: no such file")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    if threads is not None:
-        options.intra_op_num_threads = threads
+    options.intra_op_num_threads = threads
     # Threads that wait for work must not take processor time.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # Where the processor lacks VNNI, sums of int8 products would overflow.

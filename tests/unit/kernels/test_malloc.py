@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -40,9 +41,33 @@ def test_memory_of_tensors_is_used_again(keep: bool) -> None:
     assert pages < 100 if keep else pages > 10 * 128  # of 2 MiB at most
 
 
+PAGES_BETWEEN_BLOCKS = """
+from pathlib import Path
+from deepnmt.kernels.malloc import keep_freed_memory, return_freed_memory
+def pages():
+    return int(Path("/proc/self/statm").read_text().split()[1])
+assert keep_freed_memory()
+blocks = [bytes(2**16) for _ in range(2_000)]
+full = pages()
+del blocks[:-1]  # below one that stays, so that the heap cannot just shrink
+freed = pages()
+return_freed_memory()
+print(full - freed, freed - pages())
+"""
+
+
+def test_freed_memory_goes_back_when_asked() -> None:
+    command = [sys.executable, "-c", PAGES_BETWEEN_BLOCKS]
+    kept, returned = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    pages = 2_000 * 2**16 // resource.getpagesize()
+    assert int(kept) < pages / 10
+    assert int(returned) > pages * 0.9
+
+
 def test_other_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
     assert not malloc.keep_freed_memory()
+    malloc.return_freed_memory()
 
 
 @pytest.mark.parametrize("name", malloc.CHOSEN)

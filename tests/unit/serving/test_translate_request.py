@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import pytest
 from support.serving import FORM, Echo, echo, run, serving, until
 
-from deepnmt.serving import endpoints
+from deepnmt.serving import endpoints, worker
 from deepnmt.translator.translator import Translated
 
 
@@ -69,6 +69,25 @@ def test_texts_of_one_request_keep_their_order(tmp_path: Path) -> None:
             assert (await served.client.translate(texts)).json()["translatedText"] == texts
         # In another order, by buckets of lengths.
         assert sorted(map(len, translator.engine.batches)) == [1, 2, 3]
+
+    run(work())
+
+
+def test_memory_is_returned_once_in_each_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        translator = echo(tmp_path)
+        engine = translator.engine
+        assert isinstance(engine, Echo)
+        batches: list[int] = []  # translated until each return
+        monkeypatch.setattr(worker, "return_freed_memory", lambda: batches.append(len(engine.batches)))
+        monkeypatch.setattr(worker, "IDLE_SECONDS", 0.05)
+        async with serving(translator) as served:
+            for number in (1, 2):
+                await asyncio.sleep(0.2)
+                assert len(batches) == number - 1
+                await served.client.translate("Eins.")
+                await until(lambda: len(batches) == number)  # noqa: B023
+            assert batches == [1, 2]
 
     run(work())
 

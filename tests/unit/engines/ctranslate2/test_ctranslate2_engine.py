@@ -16,6 +16,7 @@ from fairseq.data.data_utils import collate_tokens
 from fairseq.sequence_generator import SequenceGenerator
 from support.models import PLAIN, SIZE, dictionary, task
 
+from deepnmt.engines.ctranslate2 import engine as ctranslate2_engine
 from deepnmt.engines.ctranslate2.engine import CTranslate2Engine, load
 from deepnmt.engines.ctranslate2.writer import save, specification
 from deepnmt.engines.engine import SearchSettings
@@ -121,6 +122,19 @@ def test_a_sentence_is_translated_alike_alone_and_in_a_batch(learned: Learned) -
     together = learned.engine.search(learned.sentences, settings)
     alone = [learned.engine.search([sentence], settings)[0] for sentence in learned.sentences[:10]]
     assert [found[0].tokens for found in alone] == [found[0].tokens for found in together[:10]]
+
+
+@pytest.mark.parametrize("beam", [1, 5])
+def test_threads_search_shares_of_a_batch(learned: Learned, beam: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = SearchSettings(max_len_b=30, beam=beam)
+    engine = CTranslate2Engine(learned.folder, threads=3)
+    assert (engine.translator.num_translators, engine._share(range(40)), engine._share(range(5))) == (3, 14, 4)
+    expected = search(learned.engine, learned, settings)
+    for found, alone in zip(search(engine, learned, settings), expected, strict=True):
+        assert [tokens for tokens, _ in found] == [tokens for tokens, _ in alone]
+        assert [score for _, score in found] == pytest.approx([score for _, score in alone], abs=1e-5)
+    monkeypatch.setattr(ctranslate2_engine, "cores", lambda: 2)
+    assert CTranslate2Engine(learned.folder).translator.num_translators == 2
 
 
 def test_scores_are_those_of_given_targets(learned: Learned) -> None:

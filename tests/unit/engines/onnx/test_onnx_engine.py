@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.models import PRE_NORM, dictionary
@@ -40,6 +41,43 @@ def test_threads_share_an_engine() -> None:
     with ThreadPoolExecutor(3) as pool:
         found = list(pool.map(lambda _: engine.search(SOURCES, SETTINGS), range(12)))
     assert all(each == expected for each in found)
+
+
+@pytest.mark.parametrize("settings", [SETTINGS, SearchSettings(max_len_a=0.5, max_len_b=2, nbest=2)])
+def test_threads_search_shares_of_a_batch(settings: SearchSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = onnx_engine(model(PRE_NORM), PRE_NORM)
+    sources = [["w1"] * (1 + number % 9) for number in range(14)]
+    expected = engine.search(sources, settings)
+    shares: list[int] = []
+    searched = engine._searched
+
+    def noted(share: Any, limits: Any) -> Any:
+        shares.append(len(share))
+        return searched(share, limits)
+
+    monkeypatch.setattr(engine, "_searched", noted)
+    engine.threads = 8
+    found = engine.search(sources, settings)
+    # At least four sentences each.
+    assert sorted(shares) == [4, 5, 5]
+    for ours, theirs in zip(found, expected, strict=True):
+        assert [each.tokens for each in ours] == [each.tokens for each in theirs]
+        assert [each.score for each in ours] == pytest.approx([each.score for each in theirs], abs=1e-5)
+
+
+@pytest.mark.parametrize(("width", "searching", "computing"), [(256, 3, 1), (264, 1, 3)])
+def test_threads_share_a_batch_of_narrow_models_and_a_product_of_wide_ones(
+    width: int, searching: int, computing: int, tmp_path: Path
+) -> None:
+    given = {**PRE_NORM, "encoder_embed_dim": width, "decoder_embed_dim": width}
+    write_model(model(given), options(given), tmp_path, "float32")
+    folder = ModelFolder(tmp_path, TextSettings("de", "en"), "onnx", "float32")
+    for language in ("de", "en"):
+        FEW.save(str(folder.dictionary(language)))
+    engine = load(folder, 3)
+    used = [each.get_session_options().intra_op_num_threads for each in (engine.encoder, engine.step)]
+    assert (engine.threads, used) == (searching, [computing] * 2)
+    assert engine.search(SOURCES, SETTINGS)
 
 
 def test_nothing_to_do_and_unknown_words() -> None:
