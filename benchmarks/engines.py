@@ -48,11 +48,13 @@ CASES = {
     "package float32, shortlist": ("torch", "float32"),
     "ONNX float32, shortlist": ("onnx", "float32"),
     "ONNX int8, shortlist": ("onnx", "int8"),
-    "CTranslate2 float32, plain model": ("ctranslate2", "float32"),
+    "CTranslate2 by default": ("ctranslate2", "float32"),
+    "CTranslate2 by default, plain model": ("ctranslate2", "float32"),
 }
 LISTED = ", shortlist"
+# As it uses its threads outside of this package: all of them in each product.
+RIVAL = "CTranslate2 by default"
 # With DLCL, which CTranslate2 has no place for: the plain model of the same shape.
-RIVAL = "CTranslate2 float32"
 PLAIN_RIVAL = f"{RIVAL}, plain model"
 # The package's own, with the results of the checkpoint.
 EXACT = ("package float32", "ONNX float32")
@@ -105,7 +107,12 @@ def by_engine(folder: Path, case: str, batches: Batches, output: Path) -> Step:
     described = folder / DESCRIPTION
     architecture = json.loads(whole_text(described)) if described.is_file() else {}
     opened = ModelFolder(folder, TextSettings.read(folder), *CASES[case], architecture=architecture)
-    engine = load_engine(opened, torch.get_num_threads())
+    engine: Any = load_engine(opened, torch.get_num_threads())
+    if case in (RIVAL, PLAIN_RIVAL):
+        import ctranslate2
+
+        engine.threads = 1  # that search shares of a batch
+        engine.translator = ctranslate2.Translator(str(folder / "ctranslate2"), intra_threads=torch.get_num_threads())
 
     def step(kind: str) -> None:
         found = [engine.search(batch, SearchSettings()) for batch in batches[kind]]
