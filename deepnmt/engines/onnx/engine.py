@@ -263,7 +263,7 @@ def _width(encoder: Any) -> int:
 
 
 def session(path: Path, threads: int) -> Any:
-    """Return the session of a graph, of whose products each is computed by so many threads.
+    """Return the session of a graph, with a number of threads for each product.
 
     Raises:
         UserError: the file is missing, or ONNX Runtime cannot read it
