@@ -174,7 +174,7 @@ def test_each_option_has_its_effect(tmp_path: Path) -> None:
         counts = metrics(f"127.0.0.2:{port}")
         assert "\ndeepnmt_batch_sentences_count 2\n" in counts
         assert "\ndeepnmt_batch_sentences_sum 9.000000\n" in counts
-        # Two graphs have 39 further threads each.
+        # Each thread of the engine waits for its share of a batch.
         status = Path(f"/proc/{process.pid}/status").read_text("utf-8")
         assert int(re.search(r"^Threads:\s+(\d+)$", status, re.MULTILINE)[1]) > 40  # type: ignore[index]
         process.send_signal(signal.SIGTERM)
