@@ -34,7 +34,7 @@ from deepnmt.text.lines import read_text, whole_text
 from deepnmt.text.record import SHORTLIST
 
 FAIRSEQ, GENERATE = "fairseq", "fairseq-generate"
-# What model.json holds for the torch engine.
+# What model.json holds of the architecture.
 DESCRIPTION = "architecture.json"
 # Name of a case, engine, type of the weights.
 CASES = {
@@ -105,7 +105,7 @@ def by_engine(folder: Path, case: str, batches: Batches, output: Path) -> Step:
 
     logging.disable(logging.INFO)
     described = folder / DESCRIPTION
-    architecture = json.loads(whole_text(described)) if described.is_file() else {}
+    architecture = json.loads(whole_text(described))
     opened = ModelFolder(folder, TextSettings.read(folder), *CASES[case], architecture=architecture)
     engine: Any = load_engine(opened, torch.get_num_threads())
     if case in (RIVAL, PLAIN_RIVAL):
@@ -319,8 +319,7 @@ def _exported(
             continue
         for file in (*data.glob("dict.*.txt"), data / "preprocess.json"):
             (target / file.name).write_bytes(file.read_bytes())
-        if engine == "torch":
-            (target / DESCRIPTION).write_text(json.dumps(describe(reference)), "utf-8")
+        (target / DESCRIPTION).write_text(json.dumps(describe(reference)), "utf-8")
         yield case, target
 
 

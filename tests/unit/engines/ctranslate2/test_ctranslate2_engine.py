@@ -6,6 +6,7 @@ import random
 import shutil
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import ctranslate2
@@ -124,17 +125,64 @@ def test_a_sentence_is_translated_alike_alone_and_in_a_batch(learned: Learned) -
     assert [found[0].tokens for found in alone] == [found[0].tokens for found in together[:10]]
 
 
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The options of each translator that is made, and of each batch that is translated."""
+    made, found = ctranslate2.Translator, list[dict[str, Any]]()
+
+    def noted(call: Any) -> Any:
+        def with_note(*given: Any, **options: Any) -> Any:
+            found.append(options)
+            return call(*given, **options)
+
+        return with_note
+
+    def translator(*given: Any, **options: Any) -> Any:
+        own = noted(made)(*given, **options)
+        return SimpleNamespace(translate_batch=noted(own.translate_batch), score_batch=own.score_batch)
+
+    monkeypatch.setattr(ctranslate2, "Translator", translator)
+    return found
+
+
 @pytest.mark.parametrize("beam", [1, 5])
-def test_threads_search_shares_of_a_batch(learned: Learned, beam: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_search_shares_of_a_batch(learned: Learned, beam: int, calls: list[dict[str, Any]]) -> None:
     settings = SearchSettings(max_len_b=30, beam=beam)
     engine = CTranslate2Engine(learned.folder, threads=3)
-    assert (engine.translator.num_translators, engine._share(range(40)), engine._share(range(5))) == (3, 14, 4)
     expected = search(learned.engine, learned, settings)
     for found, alone in zip(search(engine, learned, settings), expected, strict=True):
         assert [tokens for tokens, _ in found] == [tokens for tokens, _ in alone]
         assert [score for _, score in found] == pytest.approx([score for _, score in alone], abs=1e-5)
-    monkeypatch.setattr(ctranslate2_engine, "cores", lambda: 2)
-    assert CTranslate2Engine(learned.folder).translator.num_translators == 2
+    engine.search(learned.sentences[:5], settings)
+    made, first, *_ = calls
+    assert (made["inter_threads"], made["intra_threads"], first["max_batch_size"]) == (3, 1, 14)
+    # At least four sentences each.
+    assert calls[-1]["max_batch_size"] == 4
+
+
+@pytest.mark.parametrize(
+    ("weights", "width", "searching"),
+    [("float32", 128, 3), ("float32", 256, 1), ("float32", None, 1), ("int8", 256, 3)],
+)
+def test_threads_share_a_product_of_wide_models_in_float32(
+    weights: str,
+    width: int | None,
+    searching: int,
+    learned: Learned,
+    calls: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ctranslate2_engine, "sums_int8_exactly", lambda: True)
+    monkeypatch.setattr(ctranslate2_engine, "cores", lambda: 3)
+    models = [] if width is None else [{"decoder_embed_dim": width}]
+    text, files = TextSettings("de", "en"), learned.folder.parent
+    for language in ("de", "en"):
+        TYPES.save(str(files / f"dict.{language}.txt"))
+    folder = ModelFolder(files, text, "ctranslate2", weights, architecture={"models": models})
+    assert load(folder, None).search([["w1"]] * 12, SearchSettings())
+    made, batch, *_ = calls
+    assert (made["inter_threads"], made["intra_threads"]) == (searching, 3 // searching)
+    assert batch["max_batch_size"] == 12 // searching
 
 
 def test_scores_are_those_of_given_targets(learned: Learned) -> None:
