@@ -14,6 +14,8 @@ sys.dont_write_bytecode = False
 
 # A shell starts what runs in the background without Ctrl-C, and so would be all programs that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# nohup starts everything without the end of the terminal.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 import fairseq_cli.train  # noqa: E402, F401  before the package, as in fairseq-train, so that its functions are patched
 import pytest  # noqa: E402

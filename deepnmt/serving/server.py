@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import resource
 import signal
 import socket
@@ -148,8 +149,12 @@ async def _serve(directions: Directions, settings: Settings, sock: socket.socket
         await server.serve([sock])
     finally:
         checks.cancel()
-        translations.stop()
-    LOG.info("stopped")
+        ended = translations.stop()
+    LOG.info("stopped" if ended else "stopped in the middle of the last batch, for which no client waits")
+    if not ended:
+        # An engine that computes while Python takes down its modules can end the process by SIGSEGV.
+        logging.shutdown()
+        os._exit(0)
 
 
 def config(app: Guard) -> uvicorn.Config:

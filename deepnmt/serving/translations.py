@@ -49,9 +49,9 @@ class Translations:
         """Let no sentence wait for others any more, since the server ends."""
         self._worker.hurry()
 
-    def stop(self) -> None:
-        """End the thread that translates."""
-        self._worker.stop()
+    def stop(self) -> bool:
+        """End the thread that translates, and return whether its last batch was short enough to wait for."""
+        return self._worker.stop()
 
     async def translate(self, direction: Direction, texts: Sequence[str], nbest: int) -> list[Translated]:
         """Return the results of sentences, in order. After a cancellation, sentences that wait are dropped.

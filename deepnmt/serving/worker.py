@@ -81,12 +81,13 @@ class Worker:
         """Begin to translate."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """End after the present batch."""
+    def stop(self) -> bool:
+        """End after the present batch, and return whether this took less than `STOP_SECONDS`."""
         with self._changed:
             self._stops = True
             self._changed.notify()
         self._thread.join(STOP_SECONDS)
+        return not self._thread.is_alive()
 
     def hurry(self) -> None:
         """Let no sentence wait for others any more."""

@@ -116,6 +116,33 @@ runpy.run_module("deepnmt", run_name="__main__")
         finish(process)
 
 
+def test_the_end_of_a_long_batch_is_not_waited_for(model: Path) -> None:
+    code = """
+import atexit, runpy, sys, time
+from deepnmt.serving import worker
+def search(*_):
+    print("searches", file=sys.stderr)
+    time.sleep(600)
+worker.rated_search, worker.STOP_SECONDS = search, 0.1
+atexit.register(print, "modules are taken down", file=sys.stderr)
+runpy.run_module("deepnmt", run_name="__main__")
+"""
+    with started([sys.executable, "-c", code, "serve", model, "--port", "0"], stderr=subprocess.PIPE) as process:
+        assert process.stderr
+        port = int(process.stderr.readline().rsplit(":", 1)[1])
+        with connected(port) as client:
+            body = json.dumps({"q": GERMAN[0], "source": "de", "target": "en"})
+            client.sendall(
+                f"POST /translate HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+                f"content-length: {len(body)}\r\n\r\n{body}".encode()
+            )
+            assert process.stderr.readline() == "searches\n"
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGTERM)
+        log = finish(process)
+    assert log.endswith(" stopped in the middle of the last batch, for which no client waits\n")
+
+
 def test_sigterm_answers_what_has_begun(model: Path) -> None:
     # The sentences would wait for others, if the server did not end.
     with server(model, "--wait", "10000") as (process, port):
