@@ -20,6 +20,7 @@ NEEDS = {
     "masked": ["masked_encoder"],
     "fused": ["masked_encoder"],
     "mass": ["mass_text"],
+    "together": ["reverse", "masked_encoder"],
 }
 HEADING = "| method | seeds | BLEU | gain | p | core hours |\n| --- | --- | --- | --- | --- | --- |"
 

@@ -23,6 +23,7 @@ stopped at any moment; run it again to resume.
                    dual         dual supervised learning, back-translation on the fly, policy gradient, and a language
                                 model inside the decoder; the first three need the group back
                    pretraining  embeddings, a masked language model, the same frozen beside the model, MASS
+                   together     the masked language model, then back-translation; needs back and pretraining
                    all          all of them
   --updates N      of each training (default: 1500)
   --subset SUBSET  valid, or test, once all choices are made (default: valid)
@@ -53,9 +54,9 @@ TEXT=${POSITIONAL[0]} NAMES=("${POSITIONAL[@]:1}")
 [[ $TEXT == multi30k || $TEXT == help ]] || die "TEXT must be multi30k or help, but is '$TEXT'"
 [[ $SUBSET == valid || $SUBSET == test ]] || die "--subset must be valid or test, but is '$SUBSET'"
 number_from --updates 20 1000000 "$UPDATES"
-[[ ${NAMES[*]} != all ]] || NAMES=(plain order units back dual pretraining)
+[[ ${NAMES[*]} != all ]] || NAMES=(plain order units back dual pretraining together)
 for GROUP in "${NAMES[@]}"; do
-    [[ " plain order units back dual pretraining " == *" $GROUP "* ]] || die "there is no GROUP '$GROUP' (see --help)"
+    [[ " plain order units back dual pretraining together " == *" $GROUP "* ]] || die "there is no GROUP '$GROUP' (see --help)"
 done
 need python3 fairseq-train awk
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} CUDA_VISIBLE_DEVICES=''
@@ -237,6 +238,12 @@ pretraining() {
     run deepnmt graft "$LAST" encoder decoder "$OUT/mass.pt"
     recipe mass multi30k/short "finetune-from-model: $OUT/mass.pt"
     measure "$DATA" untied,embeddings,masked,fused,mass
+}
+
+together() {
+    [[ -d $OUT/mixed && -f $OUT/masked.pt ]] || die "the groups back and pretraining have not been run"
+    recipe together multi30k/short "finetune-from-model: $OUT/masked.pt"
+    measure "$OUT/mixed" together
 }
 
 prepare_text

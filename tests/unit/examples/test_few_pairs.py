@@ -19,6 +19,8 @@ PYTHON = """case $* in
     *" seeds "*plain.yaml*) mkdir -p "$OUT/runs/plain/seed1/update50.last1"
         touch "$OUT/runs/plain/seed1/update50.last1/average.pt" ;;
     *" split "* | *" embeddings "* | *" marginals "*) touch "$5" ;;
+    *" mix "*) mkdir -p "$4" ;;
+    *" graft "*masked.pt) touch "$6" ;;
     *" score "*) mkdir -p "$4"; touch "$4/scores.json" ;;
     *fetch.py*) mkdir -p "$2"
         for side in en de; do seq 6000 >"$2/train.lc.norm.tok.$side"; done ;;
@@ -48,7 +50,7 @@ def test_each_method_is_measured(root: Path) -> None:
     measured = [call.split()[1] for call in calls if call.startswith("seeds ")]
     names = [Path(path).stem for group in measured for path in group.split(",")]
     groups = "plain competence sample_share random_batches l2 transparent unigram unigram_sampling back set_weights"
-    assert names == f"{groups} continued language_model untied embeddings masked fused mass".split()
+    assert names == f"{groups} continued language_model untied embeddings masked fused mass together".split()
     # The same number of updates for all.
     for name in names:
         text = (root / "out" / "multi30k" / "recipes" / f"{name}.yaml").read_text("utf-8")
@@ -72,9 +74,13 @@ def test_each_method_is_measured(root: Path) -> None:
     assert (pairs[-1], mono[0], mono[-1]) == ("5000", "5001", "6000")
 
 
-def test_two_models_need_the_plain_one(root: Path) -> None:
-    status, calls, error = run(root, "multi30k", "dual")
-    assert (status, error.splitlines()[-1]) == (2, "run.sh: error: the group plain has not been run")
+@pytest.mark.parametrize(
+    ("group", "missing"),
+    [("dual", "the group plain has not been run"), ("together", "the groups back and pretraining have not been run")],
+)
+def test_a_group_needs_others(root: Path, group: str, missing: str) -> None:
+    status, calls, error = run(root, "multi30k", group)
+    assert (status, error.splitlines()[-1]) == (2, f"run.sh: error: {missing}")
     assert not [call for call in calls if call.startswith("train ")]
 
 
