@@ -35,6 +35,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     """Serve the models that the command line names."""
     arguments = parse(words)
     keys = _keys(arguments.api_key_file) if arguments.api_key_file else []
+    from deepnmt.kernels.malloc import share_one_arena
     from deepnmt.serving.directions import Directions
     from deepnmt.serving.server import Settings, bound, early_reloads, serve
 
@@ -56,6 +57,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
         not arguments.no_split,
     )
     # The models take longer than the address to be refused.
+    share_one_arena()
     with early_reloads() as early, bound(settings.host, settings.port) as sock:
         serve(Directions(arguments.models, arguments.threads), settings, sock, early)
 

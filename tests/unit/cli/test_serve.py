@@ -13,6 +13,7 @@ import pytest
 
 from deepnmt.cli import serve
 from deepnmt.errors import UserError, user_message
+from deepnmt.kernels import malloc
 from deepnmt.serving import server
 
 
@@ -121,3 +122,11 @@ def test_a_library_is_missing(library: str, monkeypatch: pytest.MonkeyPatch, tmp
     with pytest.raises(ModuleNotFoundError, match=library) as caught:
         serve.main([str(tmp_path)])
     assert user_message(caught.value) == f"{library} is not installed: pip install 'deepnmt[serve]'"
+
+
+def test_threads_of_a_server_share_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(malloc, "share_one_arena", lambda: calls.append("before any model is loaded"))
+    with pytest.raises(UserError, match="no folder made by deepnmt export was found"):
+        serve.main(["none", "--port", "0"])
+    assert calls == ["before any model is loaded"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import resource
 import subprocess
 import sys
@@ -64,10 +65,38 @@ def test_freed_memory_goes_back_when_asked() -> None:
     assert int(returned) > pages * 0.9
 
 
+ARENAS = """
+import ctypes, os, re, tempfile, threading
+from deepnmt.kernels.malloc import share_one_arena
+share_one_arena()
+libc = ctypes.CDLL(None)
+libc.fopen.restype = ctypes.c_void_p
+meeting = threading.Barrier(4)
+def take():
+    meeting.wait()
+    libc.malloc(1000)
+    meeting.wait()
+threads = [threading.Thread(target=take) for _ in range(4)]
+[thread.start() for thread in threads], [thread.join() for thread in threads]
+with tempfile.NamedTemporaryFile() as file:
+    stream = ctypes.c_void_p(libc.fopen(file.name.encode(), b"w"))
+    libc.malloc_info(0, stream), libc.fclose(stream)
+    print(len(re.findall("<heap nr=", file.read().decode())))
+"""
+
+
+@pytest.mark.parametrize(("environment", "arenas"), [({}, 1), ({"MALLOC_ARENA_MAX": "3"}, 3)])
+def test_threads_share_an_arena(environment: dict[str, str], arenas: int) -> None:
+    command, variables = [sys.executable, "-c", ARENAS], {**os.environ, **environment}
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, env=variables)
+    assert int(result.stdout) == arenas
+
+
 def test_other_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
     assert not malloc.keep_freed_memory()
     malloc.return_freed_memory()
+    malloc.share_one_arena()
 
 
 @pytest.mark.parametrize("name", malloc.CHOSEN)
