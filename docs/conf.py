@@ -26,6 +26,7 @@ SHELVES = {
         "docs/how-to/export",
         "docs/how-to/small-models",
         "docs/how-to/serve",
+        "docs/how-to/few-pairs",
         "docs/how-to/back-translate",
         "docs/how-to/pre-train",
         "docs/how-to/rerank",
