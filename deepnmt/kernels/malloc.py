@@ -1,7 +1,8 @@
-"""When the C library returns freed memory to the kernel: never in training and search, or at once when work pauses.
+"""Settings of the C library's memory.
 
-By default it returns the memory of each large tensor, which the kernel clears page by page for the next tensor. This
-costs a fifth of an update's time and a twelfth of a search's (`docs/performance.md`).
+Freed memory goes back to the kernel never in training and search, or at once when a server pauses. By default the
+library returns the memory of each large tensor, which the kernel clears page by page for the next tensor. This costs a
+fifth of an update's time and a twelfth of a search's (`docs/performance.md`). Threads of a server share one arena.
 """
 
 import contextlib
