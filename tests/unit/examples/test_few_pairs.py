@@ -26,12 +26,16 @@ PYTHON = """case $* in
         for side in en de; do seq 6000 >"$2/train.lc.norm.tok.$side"; done ;;
 esac
 """
+HELP = """mkdir -p "$OUT/de"
+for side in de en; do seq 6 >"$OUT/de/clean.$side"; done
+"""
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A copy of the example beside a stand-in for Python."""
-    return copy_beside(tmp_path, ["examples/few_pairs"], {"bin/python3": PYTHON, "bin/fairseq-train": ""})
+    """A copy of the example beside stand-ins for Python and for LibreOffice's help."""
+    works = {"bin/python3": PYTHON, "bin/fairseq-train": "", "examples/libreoffice/run.sh": HELP}
+    return copy_beside(tmp_path, ["examples/few_pairs"], works)
 
 
 def run(root: Path, *words: str) -> tuple[int, list[str], str]:
@@ -72,6 +76,16 @@ def test_each_method_is_measured(root: Path) -> None:
     raw = root / "out" / "multi30k" / "raw"
     pairs, mono = ((raw / f"{name}.de").read_text("utf-8").split() for name in ("pairs", "mono"))
     assert (pairs[-1], mono[0], mono[-1]) == ("5000", "5001", "6000")
+
+
+def test_help_has_pre_norm_and_every_second_pair(root: Path) -> None:
+    status, calls, error = run(root, "help", "order")
+    assert status == 0, error
+    recipe = (root / "out" / "help" / "recipes" / "l2.yaml").read_text("utf-8").splitlines()
+    assert {"encoder-norm: pre", "decoder-norm: pre", "dropout: 0.1", "max-update: 2000"} <= set(recipe)
+    assert any(call.startswith("preprocess --source-lang de --target-lang en ") for call in calls)
+    raw = root / "out" / "help" / "raw"
+    assert [(raw / f"{name}.de").read_text("utf-8").split() for name in ("pairs", "mono")] == [list("135"), list("246")]
 
 
 @pytest.mark.parametrize(
