@@ -56,8 +56,8 @@ def main(words: Optional[Sequence[str]] = None) -> None:
         arguments.allow_origin,
         not arguments.no_split,
     )
-    # The models take longer than the address to be refused.
     share_one_arena()
+    # The models take longer than the address to be refused.
     with early_reloads() as early, bound(settings.host, settings.port) as sock:
         serve(Directions(arguments.models, arguments.threads), settings, sock, early)
 
