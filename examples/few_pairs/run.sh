@@ -56,9 +56,10 @@ TEXT=${POSITIONAL[0]} NAMES=("${POSITIONAL[@]:1}")
 [[ $TEXT == multi30k ]] && DEFAULT=1500 || DEFAULT=2000
 UPDATES=${UPDATES:-$DEFAULT}
 number_from --updates 20 1000000 "$UPDATES"
-[[ ${NAMES[*]} != all ]] || NAMES=(plain order units back dual pretraining together)
+ALL=(plain order units back dual pretraining together)
+[[ ${NAMES[*]} != all ]] || NAMES=("${ALL[@]}")
 for GROUP in "${NAMES[@]}"; do
-    [[ " plain order units back dual pretraining together " == *" $GROUP "* ]] || die "there is no GROUP '$GROUP' (see --help)"
+    [[ " ${ALL[*]} " == *" $GROUP "* ]] || die "there is no GROUP '$GROUP' (see --help)"
 done
 need python3 fairseq-train awk
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} CUDA_VISIBLE_DEVICES=''
@@ -222,6 +223,14 @@ dual() {
     measure "$DATA" continued,language_model
 }
 
+# NAME PART...: a start with these parts of the LAST training.
+graft() {
+    [[ $OUT/$1.pt -nt $LAST ]] || {
+        rm -f -- "$OUT/$1.pt"
+        run deepnmt graft "$LAST" "${@:2}" "$OUT/$1.pt"
+    }
+}
+
 pretraining() {
     local side
     for side in "$S" "$T"; do
@@ -234,11 +243,11 @@ pretraining() {
     recipe masked_encoder pretraining/masked_encoder
     train masked_encoder "$DATA:$OUT/mono-$S"
     recipe fused pretraining/fused "fused-encoder: $LAST"
-    run deepnmt graft "$LAST" encoder "$OUT/masked.pt"
+    graft masked encoder
     recipe masked multi30k/short "finetune-from-model: $OUT/masked.pt"
     recipe mass_text pretraining/mass
     train mass_text "$DATA:$OUT/mono-$S:$OUT/mono-$T"
-    run deepnmt graft "$LAST" encoder decoder "$OUT/mass.pt"
+    graft mass encoder decoder
     recipe mass multi30k/short "finetune-from-model: $OUT/mass.pt"
     measure "$DATA" untied,embeddings,masked,fused,mass
 }
