@@ -1,6 +1,7 @@
 """Ranges and combinations of options, checked once, before a model is built."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import fields
 from importlib.util import find_spec
 
@@ -9,7 +10,7 @@ from deepnmt.literals import evaluate_literal, literal_fault
 from deepnmt.model.banded_embedding import banding_faults
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.frozen_embeddings import freezing_faults
-from deepnmt.model.frozen_layers import frozen_layers
+from deepnmt.model.frozen_layers import freeze_text, frozen_layers
 from deepnmt.model.fused_encoder import fusing_faults
 from deepnmt.model.groups import CHAINED, PLAIN, TRANSPARENT, group_boundaries
 from deepnmt.model.initializers import INITIALIZERS
@@ -207,6 +208,12 @@ def _frozen_layers_faults(config: DLCLTransformerConfig) -> Iterator[str]:
             continue
         if frozen and getattr(config, f"{stack}_layers_to_keep"):
             yield f"{option} cannot be combined with --{stack}-layers-to-keep"
+        with suppress(ValueError):
+            pattern = config.stack(stack).pattern
+            held = {pattern[place] for place in frozen}
+            if others := [place for place, layer in enumerate(pattern) if layer in held and place not in frozen]:
+                same = f"which has frozen weights by --{stack}-share-layers"
+                yield f"{option} must also name {freeze_text(others[:1])}, {same}"
 
 
 def _xformers_fault(text: str | None) -> str | None:

@@ -27,7 +27,7 @@ PARTS: tuple[tuple[str, float, dict[str, Any]], ...] = (
     ("dual_weight", 0.0, {"marginals": None}),
 )
 # Files that a training reads before its first update.
-FILES = ("marginals", "source_lm", "target_lm", "pair_weights")
+FILES = ("marginals", "source_lm", "target_lm", "pair_weights", "encoder_embed_path", "decoder_embed_path")
 # BLEU needs one model; the others belong to one direction.
 OF_TRAININGS = ("eval_bleu", "right_to_left", "load_alignments", "truncate_source", "ignore_prefix_size")
 
@@ -81,6 +81,16 @@ def text_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
         yield "criterion", f"must be {LANGUAGE_MODEL}, with an lm-loss-weight above 0, to read mono"
     if values.get("mono") and values.get("right_to_left"):
         yield "right-to-left", "cannot be combined with mono"
+
+
+def untrained(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each part of a model that only begins to learn, where its method needs a trained one."""
+    starts = [name for name in ("fwd_from", "bwd_from") if not values.get(name)]
+    if values.get("task") == TASK and starts and not values.get("finetune_from_model"):
+        named = " and ".join(f"--{dashed(name)}" for name in starts)
+        yield f"{named} not given: untrained models write the first translations of --mono's text"
+    if values.get("decoder_lm_layers") and values.get("criterion") != LANGUAGE_MODEL:
+        yield f"--decoder-lm-layers without --criterion {LANGUAGE_MODEL}: these layers are no language model"
 
 
 def missing(values: Mapping[str, Any]) -> Iterator[Fault]:

@@ -157,6 +157,11 @@ def _is_bands(value: object) -> bool:
     return value == "none" or is_increasing(value)
 
 
+def _are_different(value: object) -> bool:
+    names = str(value).split(",")
+    return all(names) and len(set(names)) == len(names)
+
+
 # Options of this package's search, in the order of its help.
 SEARCHES: dict[str, Row] = {
     "length_penalty": Row(
@@ -264,6 +269,9 @@ OPTIONS: dict[str, Row] = {
     "competence_start": Row(TRAINING, PROPER_SHARE),
     "competence_every": Row(TRAINING, whole(1)),
     "mass_share": Row(TRAINING, POSITIVE_SHARE),
+    "mass_langs": Row(TRAINING, Rule("different languages, such as en,de", _are_different)),
+    "lm_loss_weight": Row(TRAINING, number(0)),
+    "dual_weight": Row(TRAINING, number(0)),
     "lambda_otf": Row(TRAINING, number(0)),
     "lambda_dual": Row(TRAINING, number(0)),
     "dual_samples": Row(TRAINING, whole(2, BEAM)),

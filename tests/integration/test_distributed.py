@@ -44,6 +44,10 @@ CASES = {
     "merged-skipping": ["--merged-attention", "--encoder-skip", "0.5", "--decoder-skip", "0.5"],
     "t-fixup": ["--initializer", "t-fixup", "--encoder-norm", "none", "--decoder-norm", "none"],
     "r-drop": ["--criterion", "label_smoothed_cross_entropy_r_drop"],
+    "mass": ["--task", "deep_mass", "--mass-langs", "de", "--share-all-embeddings"],
+    "masked": ["--task", "deep_masked_lm", "--criterion", "masked_language_model", "--share-all-embeddings"],
+    "random-order": ["--task", "deep_translation", "--batch-order", "random"],
+    "transparent-l2": ["--task", "deep_translation", "--encoder-groups", "transparent", "--l2", "0.01"],
     "admin": [*PLAIN, *POST_NORM, "--initializer", "admin", "--residual-scale", "admin"],
 }
 USUAL = ("merged-skipping",)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from support import warm
-from support.distributed_runs import OPTIONS, ROOT, SECONDS, largest_difference, parameters, run, write_corpus
+from support.distributed_runs import OPTIONS, ROOT, SECONDS, SMOOTHED, largest_difference, parameters, run, write_corpus
 from support.processes import finish, started, wait_until
 
 TOLERANCE = 1e-6
@@ -26,7 +26,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`OPTIONS` as a recipe, with two batches an update on whatever there is."""
     path = tmp_path_factory.mktemp("recipe") / "recipe.yaml"
-    lines = [f"{name[2:]}: {value}" for name, value in _pairs(OPTIONS).items()]
+    lines = [f"{name[2:]}: {value}" for name, value in _pairs([*OPTIONS, *SMOOTHED]).items()]
     path.write_text("\n".join([*lines, "batches-per-update: 2"]), "utf-8")
     return path
 

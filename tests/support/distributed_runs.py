@@ -46,11 +46,12 @@ OPTIONS = [
     "--user-dir", str(ROOT / "deepnmt"), "--cpu", "--task", "translation", "--arch", "dlcl_transformer_tiny",
     "--encoder-layers", "3", "--decoder-layers", "2", "--encoder-embed-dim", "32", "--decoder-embed-dim", "32",
     "--encoder-ffn-embed-dim", "48", "--decoder-ffn-embed-dim", "48", "--dropout", "0", "--optimizer", "adam",
-    "--adam-eps", "1e-3", "--lr", "0.01", "--lr-scheduler", "inverse_sqrt", "--warmup-updates", "3", "--criterion",
-    "label_smoothed_cross_entropy", "--label-smoothing", "0.1", "--batch-size", str(BATCH_SIZE), "--num-workers", "0",
+    "--adam-eps", "1e-3", "--lr", "0.01", "--lr-scheduler", "inverse_sqrt", "--warmup-updates", "3",
+    "--batch-size", str(BATCH_SIZE), "--num-workers", "0",
     "--max-update", str(UPDATES), "--save-interval-updates", str(UPDATES // 2), "--log-format", "simple",
     "--log-interval", "1",
 ]  # fmt: skip
+SMOOTHED = ["--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1"]
 
 
 def write_corpus(folder: Path) -> Path:
@@ -89,7 +90,8 @@ def run(options: Sequence[str], processes: int, data: Path, save: Path, batches:
 
 def train_arguments(options: Sequence[str], data: Path, save: Path, update_freq: int = 1) -> list[str]:
     """The command line of fairseq-train; `update_freq` batches of each process make an update."""
-    return [str(data), *OPTIONS, "--save-dir", str(save), "--update-freq", str(update_freq), *options]
+    loss = () if "masked_language_model" in options else SMOOTHED
+    return [str(data), *OPTIONS, *loss, "--save-dir", str(save), "--update-freq", str(update_freq), *options]
 
 
 def start(target: Callable[..., None], arguments: tuple[Any, ...], processes: int, logs: Path) -> None:

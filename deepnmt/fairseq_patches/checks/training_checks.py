@@ -34,7 +34,7 @@ from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.model import validate
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.memory import least_parameters
-from deepnmt.options.dual_rules import missing
+from deepnmt.options.dual_rules import missing, untrained
 from deepnmt.options.option_table import TRAINING, dashed, is_json_mapping, literal_faults, range_faults
 from deepnmt.recipe.combinations import HALF, TEXT_TASKS, precision_faults, rule_faults
 from deepnmt.text.data_folder import check_dictionaries, check_same_types
@@ -95,6 +95,7 @@ def check_training(cfg: Any) -> None:
         kind = AssertionError if no_size else ValueError if cfg.optimizer is None else Exception
         raise in_place_of(kind, *dict.fromkeys(faults))
     warnings = [] if model is None else list(validate.split_pairs(model))
+    warnings += untrained(flat(cfg)) if begins else ()
     _check_log_folder(cfg.common.tensorboard_logdir)
     _check_seed_of_averages(cfg.ema)
     _name_languages(cfg.task)

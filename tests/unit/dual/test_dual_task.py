@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
 from argparse import Namespace
 from pathlib import Path
@@ -22,6 +23,7 @@ import deepnmt
 from deepnmt.criterions.dual_supervised import PASSES, DualSupervised, DualSupervisedConfig
 from deepnmt.criterions.fused import FusedLabelSmoothedCrossEntropy
 from deepnmt.errors import UserError
+from deepnmt.options.dual_rules import missing, untrained
 from deepnmt.recipe.checking import check_recipe
 from deepnmt.recipe.combinations import rule_faults
 from deepnmt.recipe.own_keys import to_arguments
@@ -70,46 +72,56 @@ def batch_of(task: Any, *numbers: int) -> dict[str, Any]:
 def test_pairs_translated_now_train_as_the_same_pairs_from_files(
     side: str, language: str, learner: str, folders: dict[str, Path]
 ) -> None:
+    """Batch by batch, by a translator that is not trained meanwhile."""
     made = task(folders, language, lambda_otf=0.5)
     made.load_dataset("train", combine=True)
-    model = build_dual(Namespace(source_dictionary=made.src_dict, target_dictionary=made.tgt_dict), dropout=0.1)
-    sample = batch_of(made, 2, 5, 11, 30)
-    text = sample["mono"][side]
-    (found,) = made.passes(sample["mono"], model.train(), 0)
-    assert (found.direction, found.weight, found.counts) == (learner, 0.5, None)
-
+    model = build_dual(Namespace(source_dictionary=made.src_dict, target_dictionary=made.tgt_dict), dropout=0.5)
+    twin = copy.deepcopy(model)
     # What deepnmt synthesise does with the same lines.
     translator = model.bwd if learner == "fwd" else model.fwd
     ends = (made.tgt_dict, made.src_dict) if learner == "fwd" else (made.src_dict, made.tgt_dict)
     of_lines = type(made)(made.cfg, *ends)
     decode = LineDecoder.of(of_lines, [translator.eval()], Method("greedy"), batch_size=4)
     decode.generator.max_len_a, decode.generator.max_len_b = 1.5, 10
-    lines = [ends[0].string(row[row.ne(1)]) for row in text]
-    translations = [best[0] for best in decode(lines, "seed")]
-    encode = [ends[1].encode_line(line, add_if_not_exist=False).long() for line in translations]
-    targets = [row[row.ne(1)] for row in text]
-    pairs = LanguagePairDataset(encode, [len(each) for each in encode], ends[1], targets,
-                                [len(each) for each in targets], ends[0], shuffle=False)  # fmt: skip
-    files = pairs.collater([pairs[number] for number in range(4)])
-    rows = [files["id"].tolist().index(number) for number in range(4)]
-    for name in ("src_tokens", "prev_output_tokens", "src_lengths"):
-        assert torch.equal(found.inputs[name], files["net_input"][name][rows])
-    assert torch.equal(found.target, files["target"][rows])
-
-    model.eval()
     config = DualSupervisedConfig(label_smoothing=0.1, sentence_avg=True)
-    plain, size, _ = DualSupervised(made, config)(model, sample)
-    both, both_size, _ = DualSupervised(made, config)(model, {**sample, PASSES: [found]})
-    alone = FusedLabelSmoothedCrossEntropy(of_lines, True, 0.1)(getattr(model, learner), files)[0]
-    halves = [FusedLabelSmoothedCrossEntropy(of_lines, True, 0.1)(getattr(model, name), turned)[0]
-              for name, turned in (("fwd", sample), ("bwd", _turned(sample)))]  # fmt: skip
-    torch.testing.assert_close(plain, sum(halves))
-    assert (size, both_size) == (4, 6.0 if learner == "fwd" else 4.0)
-    expected = halves[0] + 0.5 * alone + 1.5 * halves[1]
-    if learner == "bwd":
-        # A mean over its pairs, of which the new ones count half.
-        expected = halves[0] + (halves[1] + 0.5 * alone) / 1.5
-    torch.testing.assert_close(both, expected)
+    plain = FusedLabelSmoothedCrossEntropy(of_lines, True, 0.1)
+    for number, numbers in enumerate([(2, 5, 11, 30), (1, 7, 8, 20), (0, 3, 9, 39)]):
+        sample = batch_of(made, *numbers)
+        text = sample["mono"][side]
+        (found,) = made.passes(sample["mono"], model.train(), number)
+        assert model.training
+        assert (found.direction, found.weight, found.counts) == (learner, 0.5, None)
+        lines = [ends[0].string(row[row.ne(1)]) for row in text]
+        translator.eval()
+        translations = [best[0] for best in decode(lines, "seed")]
+        encode = [ends[1].encode_line(line, add_if_not_exist=False).long() for line in translations]
+        targets = [row[row.ne(1)] for row in text]
+        pairs = LanguagePairDataset(encode, [len(each) for each in encode], ends[1], targets,
+                                    [len(each) for each in targets], ends[0], shuffle=False)  # fmt: skip
+        files = pairs.collater([pairs[number] for number in range(4)])
+        rows = [files["id"].tolist().index(number) for number in range(4)]
+        for name in ("src_tokens", "prev_output_tokens", "src_lengths"):
+            assert torch.equal(found.inputs[name], files["net_input"][name][rows])
+        assert torch.equal(found.target, files["target"][rows])
+
+        (model.eval(), twin.eval())
+        both, both_size, _ = DualSupervised(made, config)(model, {**sample, PASSES: [found]})
+        assert both_size == (6.0 if learner == "fwd" else 4.0)
+        alone = plain(getattr(twin, learner), files)[0]
+        halves = [plain(getattr(twin, name), turned)[0] for name, turned in (("fwd", sample), ("bwd", _turned(sample)))]
+        torch.testing.assert_close(DualSupervised(made, config)(twin, sample)[0], sum(halves))
+        expected = halves[0] + 0.5 * alone + 1.5 * halves[1]
+        if learner == "bwd":
+            # A mean over its pairs, of which the new ones count half.
+            expected = halves[0] + (halves[1] + 0.5 * alone) / 1.5
+        torch.testing.assert_close(both, expected)
+        # Both learners make the same update.
+        for each, loss in ((model, both), (twin, expected)):
+            parameters = list(getattr(each, learner).parameters())
+            gradients = torch.autograd.grad(loss, parameters)
+            with torch.no_grad():
+                for parameter, gradient in zip(parameters, gradients):
+                    parameter -= 0.01 * gradient
 
 
 def _turned(sample: dict[str, Any]) -> dict[str, Any]:
@@ -198,6 +210,27 @@ def test_options_without_effect_are_refused() -> None:
     assert list(rule_faults({**reads, "decoder_lm_layers": 0}, {})) == [layers]
     assert list(rule_faults({**reads, "right_to_left": True}, {})) == [
         ("right-to-left", "cannot be combined with mono")
+    ]
+
+
+def test_files_that_do_not_exist_are_named_together() -> None:
+    values = {"mono": "no", "pair_weights": "a.tsv", "encoder_embed_path": "a.vec", "marginals": "m.tsv"}
+    assert [name for name, _ in missing(values)] == ["marginals:", "pair-weights:", "encoder-embed-path:", "mono:"]
+    assert dict(missing(values))["encoder-embed-path:"] == "no such file 'a.vec'"
+
+
+def test_methods_for_trained_models_say_that_theirs_are_untrained() -> None:
+    starts: dict[str, Any] = {"fwd_from": "a.pt", "bwd_from": "b.pt"}
+    dual = {"task": "deep_dual", "criterion": "dual_supervised"}
+    first = "not given: untrained models write the first translations of --mono's text"
+    assert list(untrained(dual)) == [f"--fwd-from and --bwd-from {first}"]
+    assert list(untrained({**dual, **starts, "bwd_from": None})) == [f"--bwd-from {first}"]
+    assert not list(untrained({**dual, **starts}))
+    assert not list(untrained({**dual, "finetune_from_model": "c.pt"}))
+    loss = "label_smoothed_cross_entropy_lm"
+    assert not list(untrained({"criterion": loss, "decoder_lm_layers": 1}))
+    assert list(untrained({"criterion": "cross_entropy", "decoder_lm_layers": 1})) == [
+        f"--decoder-lm-layers without --criterion {loss}: these layers are no language model"
     ]
 
 

@@ -23,6 +23,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "merged": {"merged_attention": True},
     "recomputed": {"checkpoint_activations": True},
     "skipped": {"encoder_skip": 0.1},
+    "shared": {"encoder_share_layers": "0,1,0"},
 }
 
 
@@ -32,6 +33,7 @@ def test_frozen_layers_have_no_gradients_and_others_the_same_ones(kind: str) -> 
     for model in (plain, frozen):
         torch.manual_seed(1)
         (model(**EXAMPLE)[0] ** 2).sum().backward()
+    # Of shared layers, the first place alone has a name.
     begins = "encoder.layers.0.", "encoder.layers.2.", "decoder.layers.1."
     for (name, one), other in zip(plain.named_parameters(), frozen.parameters()):
         assert other.requires_grad is not name.startswith(begins)
@@ -68,6 +70,10 @@ def test_layers_of_an_encoder_with_another_decoder(model: Any) -> None:
         (
             {"encoder_freeze": "1", "encoder_layers_to_keep": "0,1", "encoder_groups": "none"},
             r"^--encoder-freeze cannot be combined with --encoder-layers-to-keep$",
+        ),
+        (
+            {"encoder_freeze": "1,3", "encoder_share_layers": "0,0,1"},
+            r"^--encoder-freeze must also name 2, which has frozen weights by --encoder-share-layers$",
         ),
     ],
 )

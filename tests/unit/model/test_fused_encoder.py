@@ -62,6 +62,15 @@ def test_both_attentions_read_the_same_states_of_the_frozen_encoder() -> None:
         torch.testing.assert_close(states, expected, rtol=0, atol=0)
 
 
+def test_the_frozen_encoder_has_no_dropout_in_training() -> None:
+    model = build(FUSED, dropout=0.5, attention_dropout=0.5, activation_dropout=0.5)
+    tokens = EXAMPLE["src_tokens"]
+    expected = model.encoder.frozen(tokens)["encoder_out"][0]
+    model.train()
+    torch.testing.assert_close(model.encoder.frozen(tokens)["encoder_out"][0], expected, rtol=0, atol=0)
+    assert not torch.equal(*(model.encoder(tokens)["encoder_out"][0] for _ in range(2)))
+
+
 def test_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Either attention alone with probability p / 2 each, else the mean of both: the expectation is the mean."""
     own, beside, mean = torch.tensor([2.0]), torch.tensor([6.0]), 4.0

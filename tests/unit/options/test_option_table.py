@@ -35,6 +35,7 @@ KINDS: list[tuple[str, list[Any], list[Any], str]] = [
     (*FROM_1, "embedding_factor"),
     ("at least 0 and at most 1", [0, 0.5, 1], [-0.1, 1.1, NAN], "fused_drop dual_lm_share"),
     ("from 2 to 256", [2, 256], [1, 257], "dual_samples"),
+    ("different languages, such as en,de", ["en", "en,de"], ["en,", "en,en"], "mass_langs"),
     (
         "none, or whole numbers that increase, such as 10000,20000",
         ["none", "10", "1,2"],
@@ -42,7 +43,7 @@ KINDS: list[tuple[str, list[Any], list[Any], str]] = [
         "encoder_embedding_cutoffs",
     ),
     (*OFF, "patience keep_interval_updates keep_last_epochs keep_best_checkpoints"),
-    (*NOT_NEGATIVE, "unigram_sampling l1 l2 lambda_otf lambda_dual"),
+    (*NOT_NEGATIVE, "unigram_sampling l1 l2 lambda_otf lambda_dual dual_weight lm_loss_weight"),
     (*NOT_NEGATIVE, "stop_time_hours clip_norm adam_eps weight_decay momentum max_len_a min_len_ratio coverage_weight"),
     (*ABOVE_0, "min_loss_scale max_len_ratio temperature neighbour_temperature"),
     (*SHARE, "label_smoothing bpe_dropout encoder_skip decoder_skip encoder_word_dropout decoder_word_dropout dropout"),

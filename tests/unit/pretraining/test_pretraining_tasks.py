@@ -9,16 +9,20 @@ from typing import Any
 
 import pytest
 import torch
+from fairseq.checkpoint_utils import load_model_ensemble
 from support.checkpoints import checkpoint, load, run_command
-from support.models import EXAMPLE, build, logits
+from support.models import EXAMPLE, SIZE, build, logits
 from support.slow import slow_but
 from support.substitution import monolingual, sentences, substitution_data
 from support.trainings import fairseq_train
 
 from deepnmt.checkpoints.grafting import graft
 from deepnmt.checkpoints.state import CheckpointState
+from deepnmt.criterions.fused import FusedLabelSmoothedCrossEntropy
 from deepnmt.criterions.masked_language_model import MaskedLanguageModel, MaskedLanguageModelConfig
 from deepnmt.errors import UserError
+from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.transformer import DLCLTransformerModel
 from deepnmt.pretraining import ADDED
 from deepnmt.pretraining.pretraining_tasks import MaskedConfig, MaskedLanguageModelTask, MassConfig, MassTask
 
@@ -108,31 +112,40 @@ def test_two_dictionaries_are_refused(data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [{}, {"decoder_learned_pos": True}, {"decoder_max_relative_length": 2}])
-def test_places_of_the_decoder(more: dict[str, Any]) -> None:
+def test_places_of_the_decoder(more: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """From the first place on, they change nothing; further on, positions are those of a longer prefix."""
     model, tokens = build(more), EXAMPLE["prev_output_tokens"]
     places = torch.arange(tokens.size(1)).expand_as(tokens)
     real, placed = tokens.ne(1), logits(model, {**EXAMPLE, "places": places})
     torch.testing.assert_close(placed[real], logits(model, EXAMPLE)[real], rtol=0, atol=0)
     table = model.decoder.embed_positions(torch.full((1, 12), 5))[0]
-    embedded, _ = model.decoder._embed(tokens, None, places + 3)
+    embedded, rest = model.decoder._embed(tokens, None, places + 3)
     expected = model.decoder.embed_scale * model.decoder.embed_tokens(tokens) + table[3 : 3 + tokens.size(1)]
     torch.testing.assert_close(embedded, expected.transpose(0, 1), rtol=0, atol=0)
+    found = logits(model, {**EXAMPLE, "places": places + 3})
+    monkeypatch.setattr(model.decoder, "_embed", lambda *_, **__: (expected.transpose(0, 1), rest))
+    torch.testing.assert_close(found[real], logits(model, EXAMPLE)[real], rtol=0, atol=0)
 
 
-def test_the_whole_sentence_as_fragment_is_a_language_model() -> None:
-    """k = m: sum_t log P(x_t | x_1 .. x_{t-1}), by one pass for each prefix, given a source of masks."""
-    model, mask, tag, sentence = build(), 20, 21, [5, 6, 7, 2]
-    source = torch.tensor([[mask] * len(sentence)])
-    inputs = {"src_tokens": source, "src_lengths": torch.tensor([len(sentence)])}
-    total = 0.0
-    for place, token in enumerate(sentence):
-        prefix = torch.tensor([[tag, *sentence[:place]]])
-        total -= float(logits(model, {**inputs, "prev_output_tokens": prefix})[0, -1].log_softmax(-1)[token])
-    whole = torch.tensor([[tag, *sentence[:-1]]])
-    found = logits(model, {**inputs, "prev_output_tokens": whole, "places": torch.arange(4)[None]})
-    loss = torch.nn.functional.cross_entropy(found[0], torch.tensor(sentence), reduction="sum")
-    assert float(loss) == pytest.approx(total, abs=1e-10)
+def test_the_whole_sentence_as_fragment_is_a_language_model(data: Path) -> None:
+    """k = m: the criterion's loss is - sum_t log P(x_t | x_1 .. x_{t-1}), by one pass for each prefix."""
+    made = task(data, mass_langs="en", mass_share=1.0)
+    made.load_dataset("train", combine=True)
+    torch.manual_seed(1)
+    config = DLCLTransformerConfig(**{**SIZE, "dropout": 0.0})
+    model = DLCLTransformerModel.build_model(config, made).double().eval()
+    fragments = made.dataset("train")
+    sample = fragments.collater([fragments[number] for number in range(5)])
+    loss, _, _ = FusedLabelSmoothedCrossEntropy(made, False, 0.0)(model, sample)
+    total, tag = 0.0, made.src_dict.index("<en>")
+    for number in range(5):
+        item = fragments[number]
+        inputs = {"src_tokens": item["source"][None], "src_lengths": torch.tensor([len(item["source"])])}
+        sentence = fragments.src[number].tolist()
+        for place, token in enumerate(sentence):
+            prefix = torch.tensor([[tag, *sentence[:place]]])
+            total -= float(logits(model, {**inputs, "prev_output_tokens": prefix})[0, -1].log_softmax(-1)[token])
+    assert float(loss) == pytest.approx(total, rel=1e-10)
 
 
 @pytest.mark.parametrize("groups", ["1", "transparent"])
@@ -180,6 +193,10 @@ def test_masked_encoder_is_grafted(
             assert torch.equal(tensor, kept), name
     assert len(old["encoder.embed_tokens.weight"]) == rows + 1
     assert not torch.equal(new["decoder.layers.0.fc1.weight"], old["decoder.layers.0.fc1.weight"])
+    ((whole,), _), ((grafted,), _) = (load_model_ensemble([str(path)]) for path in (before, start))
+    source = torch.tensor([[5, 9, 7, 2], [1, 6, 8, 2]])
+    ours, theirs = (model.eval().encoder(source)["encoder_out"][0] for model in (grafted, whole))
+    assert torch.equal(ours, theirs)
     # A translation model begins with it, and `deepnmt finetune` would.
     last = trained(monkeypatch, data, tmp_path / "translation", "--task=deep_translation",
                    f"--finetune-from-model={start}", "--criterion=label_smoothed_cross_entropy_fused")  # fmt: skip

@@ -32,7 +32,7 @@ NUMBERS = {
     "multi30k": (18, 16),
     "order": (6, 6),
     "synthetic": (18, 16),
-    "pretraining": (3, 3),
+    "pretraining": (4, 4),
 }
 CONFIGS = sorted(path for folder in NUMBERS for path in (ROOT / "configs" / folder).glob("*.yaml"))
 # Shared by other recipes, and not to be run: they name no architecture.
@@ -49,7 +49,13 @@ STUDENTS |= {"ssru_12_1": (12, 1), "ssru_12_2": (12, 2), "ssru_24_2": (24, 2)}
 SIZES |= {f"{text}{name}": (*layers, 128) for name, layers in STUDENTS.items() for text in ("", "help_")}
 SIZES |= {"cmlm": (4, 4, 128), "lstm_12_1": (12, 1, 128), "lightconv_12_1": (12, 1, 128)}
 SIZES |= {"ssru_12_1": (12, 1, 128), "ssru_12_2": (12, 2, 128), "ssru_24_2": (24, 2, 128)}
-SIZES |= {"transparent": (12, 4, 128), "mass": (4, 4, 128), "masked_encoder": (4, 4, 128), "fused": (4, 4, 128)}
+SIZES |= {
+    "transparent": (12, 4, 128),
+    "mass": (4, 4, 128),
+    "masked_encoder": (4, 4, 128),
+    "fused": (4, 4, 128),
+    "embeddings": (4, 4, 128),
+}
 DEPTH = ("admin", "deepnorm", "dlcl", "dlcl_t_fixup", "ds_init", "post", "post_xavier", "pre", "t_fixup")
 SIZES.update(dict.fromkeys(DEPTH, (48, 48, 64)))
 SIZES |= {f"{method}_{depth}": (depth, 4, 128) for method in ("pre", "dlcl") for depth in (4, 12, 24)}
