@@ -15,6 +15,7 @@ from fairseq.tasks.translation import TranslationTask
 from deepnmt.errors import UserError
 from deepnmt.model import validate
 from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.options.dual_rules import missing
 from deepnmt.options.option_table import TRAINING, Fault, literal_faults, range_faults
 from deepnmt.recipe.combinations import TEXT_TASKS, precision_faults, rule_faults
 from deepnmt.recipe.own_keys import OWN_KEYS, to_arguments, without_own, without_replaced
@@ -100,9 +101,10 @@ def check_recipe(
     found += _literal_faults(sources, known, parsed)
     if model:
         found += _model_faults(parsed)
-    lines = [_line(name, rest, by_dest) for name, rest in found]
-    if lines:
-        raise UserError(*dict.fromkeys(lines))
+    if found:
+        # A training would look for its files later.
+        found += [(name, rest) for name, rest in missing(values) if name.endswith(":")]
+        raise UserError(*dict.fromkeys(_line(name, rest, by_dest) for name, rest in found))
     return parsed
 
 

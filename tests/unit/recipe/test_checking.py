@@ -221,6 +221,16 @@ def test_options_that_do_not_go_together(options: dict[str, str], message: str, 
     assert len(str(error.value).splitlines()) == 1
 
 
+def test_missing_files_stand_beside_other_faults(run: Run) -> None:
+    recipe = text_of(**{"task": "deep_translation", "pair-weights": "none.tsv"})
+    message = r"^--dropout must be .*, but is 2\.0\n.*r\.yaml:8: pair-weights: no such file 'none\.tsv'$"
+    with pytest.raises(UserError, match=message) as error:
+        run(recipe, "--dropout", "2")
+    assert len(str(error.value).splitlines()) == 2
+    # Other commands than a training need no such file.
+    assert "--pair-weights=none.tsv" in run(recipe)
+
+
 def test_two_precisions_are_refused(run: Run) -> None:
     with pytest.raises(UserError, match=r"r.yaml:7: bf16 must be the only precision, but stands beside amp$"):
         run(text_of(bf16="true", amp="true"))
