@@ -17,12 +17,13 @@ stopped at any moment; run it again to resume.
   multi30k         5,000 pairs of Multi30k, English to German, and 24,000 further sentences of each language
   help             half of LibreOffice's German help into English, and the other half's sentences of each language
   GROUP            plain        the pairs alone, with three seeds; all other groups need it
-                   order        competence curriculum, dynamic sampling, random batches, L2, transparent attention
+                   order        competence curriculum, dynamic sampling, random batches, L2, L1, transparent attention
                    units        a unigram model's subwords, and sampling from it
                    back         back-translation, also with half the weight
                    dual         dual supervised learning, back-translation on the fly, policy gradient, and a language
                                 model inside the decoder; the first three need the group back
-                   pretraining  embeddings, a masked language model, the same frozen beside the model, MASS
+                   pretraining  embeddings, smaller vectors for rare words, a masked language model, the same frozen
+                                beside the model, MASS
                    together     the masked language model, then back-translation; needs back and pretraining
                    all          all of them
   --updates N      of each training (default: 1500 for multi30k, 2000 for help)
@@ -158,8 +159,9 @@ order() {
     recipe sample_share order/sample_share
     recipe random_batches order/random_batches
     recipe l2 order/penalty
+    recipe l1 order/penalty "l2: 0" "l1: 0.000001"
     recipe transparent multi30k/short "encoder-groups: transparent"
-    measure "$DATA" competence,sample_share,random_batches,l2,transparent
+    measure "$DATA" competence,sample_share,random_batches,l2,l1,transparent
 }
 
 units() {
@@ -240,6 +242,7 @@ pretraining() {
     recipe untied multi30k/short "share-all-embeddings: false"
     recipe embeddings multi30k/short "share-all-embeddings: false" "encoder-embed-path: $OUT/$S.vec" \
         "decoder-embed-path: $OUT/$T.vec"
+    recipe banded multi30k/short "share-all-embeddings: false" "encoder-embedding-cutoffs: 1000,2000"
     recipe masked_encoder pretraining/masked_encoder
     train masked_encoder "$DATA:$OUT/mono-$S"
     recipe fused pretraining/fused "fused-encoder: $LAST"
@@ -249,7 +252,7 @@ pretraining() {
     train mass_text "$DATA:$OUT/mono-$S:$OUT/mono-$T"
     graft mass encoder decoder
     recipe mass multi30k/short "finetune-from-model: $OUT/mass.pt"
-    measure "$DATA" untied,embeddings,masked,fused,mass
+    measure "$DATA" untied,embeddings,banded,masked,fused,mass
 }
 
 together() {

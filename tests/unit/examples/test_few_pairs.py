@@ -53,8 +53,8 @@ def test_each_method_is_measured(root: Path) -> None:
     assert status == 0, error
     measured = [call.split()[1] for call in calls if call.startswith("seeds ")]
     names = [Path(path).stem for group in measured for path in group.split(",")]
-    groups = "plain competence sample_share random_batches l2 transparent unigram unigram_sampling back set_weights"
-    assert names == f"{groups} continued language_model untied embeddings masked fused mass together".split()
+    groups = "plain competence sample_share random_batches l2 l1 transparent unigram unigram_sampling back set_weights"
+    assert names == f"{groups} continued language_model untied embeddings banded masked fused mass together".split()
     # The same number of updates for all.
     for name in names:
         text = (root / "out" / "multi30k" / "recipes" / f"{name}.yaml").read_text("utf-8")
