@@ -129,7 +129,7 @@ def test_header_comments_and_nothing_twice(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     name = path.relative_to(CONFIGS).with_suffix("").as_posix()
     if name in NAMES:
-        assert f"#   scripts/train.sh configs/wmt14/{name}.yaml output/wmt14/data checkpoints/wmt14/" in text
+        assert f"#   deepnmt train wmt14/{name} output/wmt14/data checkpoints/wmt14/" in text
         published = re.search(r"^# Published: (.*)", text, re.MULTILINE)
         assert published is not None
         entry = {**BATCHES, **SYSTEMS}[name]

@@ -87,7 +87,7 @@ def test_number_of_recipes_and_their_headers() -> None:
         own = [line for line in lines if line[:1].isalpha() and not line.startswith("extends:")]
         assert len([line for line in own if " # " in line]) >= 0.5 * len(own)
         if path in RECIPES:
-            assert any(f"scripts/train_progressive.sh configs/progressive/{path.name}" in line for line in header)
+            assert any(f"deepnmt train-progressive progressive/{path.stem} " in line for line in header)
             assert any("ublished" in line for line in header)
         whole = recipe.read_stages(path)
         if "extends: " in path.read_text(encoding="utf-8"):

@@ -117,8 +117,7 @@ def test_every_key_has_a_comment_and_the_file_a_header(path: Path) -> None:
     assert len(commented) >= 0.5 * len([line for line in own if not line.startswith("extends:")])
     if path in RECIPES:
         header = [line for line in lines if line.startswith("#")]
-        names = [f"scripts/train.sh {path.relative_to(ROOT)}", f"deepnmt train {path.stem} DATA SAVE"]
-        names.append(f"deepnmt train {path.parent.name}/{path.stem} ")
+        names = [f"deepnmt train {path.relative_to(ROOT / 'configs').with_suffix('')} "]
         studies = {"depth": "examples/depth/run.sh", "depth_map": "examples/depth_map/run.sh ten"}
         command = [f"{studies[path.parent.name]} {path.stem}"] if path.parent.name in studies else names
         assert any(name in line for line in header for name in command)
