@@ -18,6 +18,7 @@ stopped at any moment; run it again to resume.
   help             half of LibreOffice's German help into English, and the other half's sentences of each language
   GROUP            plain        the pairs alone, with three seeds; all other groups need it
                    order        competence curriculum, dynamic sampling, random batches, L2, L1, transparent attention
+                   growth       progressive training, of all layers or of the new ones alone
                    units        a unigram model's subwords, and sampling from it
                    back         back-translation, also with half the weight
                    dual         dual supervised learning, back-translation on the fly, policy gradient, and a language
@@ -57,7 +58,7 @@ TEXT=${POSITIONAL[0]} NAMES=("${POSITIONAL[@]:1}")
 [[ $TEXT == multi30k ]] && DEFAULT=1500 || DEFAULT=2000
 UPDATES=${UPDATES:-$DEFAULT}
 number_from --updates 20 1000000 "$UPDATES"
-ALL=(plain order units back dual pretraining together)
+ALL=(plain order growth units back dual pretraining together)
 [[ ${NAMES[*]} != all ]] || NAMES=("${ALL[@]}")
 for GROUP in "${NAMES[@]}"; do
     [[ " ${ALL[*]} " == *" $GROUP "* ]] || die "there is no GROUP '$GROUP' (see --help)"
@@ -149,6 +150,14 @@ train() {
     run deepnmt train "$OUT/recipes/$1.yaml" "$2" "$(dirname "$LAST")" "${@:3}"
 }
 
+# FOLDER: translate the SUBSET by the FOLDER's average.pt, and score it.
+translate() {
+    [[ -f $1/$SUBSET/scores.json ]] || {
+        run deepnmt generate "$1/average.pt" "$DATA" "$1/$SUBSET" --subset "$SUBSET"
+        run deepnmt score "$1/$SUBSET"
+    }
+}
+
 plain() {
     recipe plain multi30k/short
     measure "$DATA" plain 1,2,3
@@ -162,6 +171,24 @@ order() {
     recipe l1 order/penalty "l2: 0" "l1: 0.000001"
     recipe transparent multi30k/short "encoder-groups: transparent"
     measure "$DATA" competence,sample_share,random_batches,l2,l1,transparent
+}
+
+# NAME [LINE...]: train two encoder layers, then four, each for half of the updates.
+grow() {
+    local folder=$RUNS/$1/seed1 half=$((UPDATES / 2))
+    local place=$folder/update$UPDATES.last1
+    recipe "$1" multi30k/short "max-update: -" \
+        "stages: [{encoder-layers: 2, max-update: $half}, {encoder-layers: 4, max-update: $UPDATES}]" "${@:2}"
+    run deepnmt train-progressive "$OUT/recipes/$1.yaml" "$DATA" "$folder/stages"
+    mkdir -p -- "$place"
+    ln -sfn stages/stage-2-4 "$folder/checkpoints"
+    [[ -f $place/average.pt ]] || run deepnmt average "$folder/checkpoints" "$place/average.pt" --last 1
+    translate "$place"
+}
+
+growth() {
+    grow grown
+    grow frozen "freeze: old"
 }
 
 units() {
@@ -189,19 +216,15 @@ forward() {
 
 # NAME [OPTION...]: train two models from those of both directions, and translate with the forward one.
 both() {
-    local place average
+    local place
     recipe "$1" "dual/$1" "lr: 0.0005" "lr-scheduler: fixed" "warmup-updates: 0" "cooldown-updates: -" \
         "max-update: $FURTHER"
     train "$1" "$DATA" --fwd-from "${FORWARD[0]}" \
         --bwd-from "$RUNS/reverse/seed1/checkpoints/checkpoint_last.pt" "${@:2}"
     place=$RUNS/$1/seed1/update$FURTHER.last1
-    average=$place/average.pt
     mkdir -p -- "$place"
-    [[ -f $average ]] || run deepnmt split "$LAST" "$average" "$place/reverse.pt"
-    [[ -f $place/$SUBSET/scores.json ]] || {
-        run deepnmt generate "$average" "$DATA" "$place/$SUBSET" --subset "$SUBSET"
-        run deepnmt score "$place/$SUBSET"
-    }
+    [[ -f $place/average.pt ]] || run deepnmt split "$LAST" "$place/average.pt" "$place/reverse.pt"
+    translate "$place"
 }
 
 dual() {

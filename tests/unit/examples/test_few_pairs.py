@@ -21,6 +21,8 @@ PYTHON = """case $* in
     *" split "* | *" embeddings "* | *" marginals "*) touch "$5" ;;
     *" mix "*) mkdir -p "$4" ;;
     *" graft "*) [ ! -e "${!#}" ]; touch "${!#}" ;;
+    *" train-progressive "*) mkdir -p "$5/stage-2-4" ;;
+    *" average "*) touch "$5" ;;
     *" score "*) mkdir -p "$4"; touch "$4/scores.json" ;;
     *fetch.py*) mkdir -p "$2"
         for side in en de; do seq 6000 >"$2/train.lc.norm.tok.$side"; done ;;
@@ -55,6 +57,14 @@ def test_each_method_is_measured(root: Path) -> None:
     names = [Path(path).stem for group in measured for path in group.split(",")]
     groups = "plain competence sample_share random_batches l2 l1 transparent unigram unigram_sampling back set_weights"
     assert names == f"{groups} continued language_model untied embeddings banded masked fused mass together".split()
+    grown = [call.split()[1:] for call in calls if call.startswith("train-progressive ")]
+    assert grown == [[f"recipes/{name}.yaml", "data", f"runs/{name}/seed1/stages"] for name in ("grown", "frozen")]
+    stages = "stages: [{encoder-layers: 2, max-update: 25}, {encoder-layers: 4, max-update: 50}]"
+    for name, freeze in (("grown", False), ("frozen", True)):
+        lines = (root / "out" / "multi30k" / "recipes" / f"{name}.yaml").read_text("utf-8").splitlines()
+        assert stages in lines
+        assert ("freeze: old" in lines) is freeze
+        assert not [line for line in lines if line.startswith("max-update")]
     # The same number of updates for all.
     for name in names:
         text = (root / "out" / "multi30k" / "recipes" / f"{name}.yaml").read_text("utf-8")
