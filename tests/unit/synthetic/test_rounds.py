@@ -248,7 +248,7 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
 def test_recipes(name: str) -> None:
     path = CONFIGS / f"{name}.yaml"
     text = path.read_text("utf-8")
-    assert f"scripts/iterate.sh configs/synthetic/{name}.yaml" in text
+    assert f"deepnmt iterate synthetic/{name} " in text
     options = read_recipe(path)
     given = {"data": "D", "save": "S", **({"mono-source": "A", "mono-target": "B"} if name == "iterative" else {})}
     rounds = Rounds.read(path, options, given)
