@@ -263,6 +263,10 @@ APART = [
     # The course report's: the norms of the history stay.
     ({"initializer": "t-fixup", **NO_NORMS, "encoder_groups": "1"}, []),
     ({"initializer": "deepnorm", "residual_scale": "deepnorm", **POST}, []),
+    (
+        {"decoder_lm_layers": 1},
+        ["--decoder-lm-layers without --criterion label_smoothed_cross_entropy_lm: these layers are no language model"],
+    ),
     ({"initializer": "admin", "residual_scale": "admin", **POST}, []),
 ]
 
