@@ -25,7 +25,7 @@ from deepnmt.kernels.linear_cross_entropy import Losses, linear_cross_entropy
 from deepnmt.kernels.linear_log_probs import linear_log_probs
 from deepnmt.model.dual import BWD, DIRECTIONS, FWD
 from deepnmt.options.dual_rules import ARCH, CRITERION
-from deepnmt.options.option_table import described
+from deepnmt.options.option_table import TRAINING, described, range_faults
 from deepnmt.text.data_folder import check_dictionaries, check_subset, parts_of
 
 MISSING_MARGINALS = f"--marginals must be given to train with --criterion {CRITERION} and a --dual-weight, but is not"
@@ -183,8 +183,7 @@ def pair_log_probs(model: Any, features: Tensor, target: Tensor, pad: int) -> Te
 
 def option_faults(cfg: Any) -> Iterator[str]:
     """Yield the faults of the options of the criterion."""
-    if not 0 <= cfg.dual_weight < math.inf:
-        yield f"--dual-weight must be a finite number of at least 0, but is {cfg.dual_weight}"
+    yield from (f"--{name} {rest}" for name, rest in range_faults({"dual_weight": cfg.dual_weight}, TRAINING))
     if cfg.ignore_prefix_size:
         yield f"--ignore-prefix-size must be 0 with --criterion {CRITERION}, but is {cfg.ignore_prefix_size}"
 

@@ -14,7 +14,7 @@ from deepnmt.data.exchanged_pairs import batch_of
 from deepnmt.data.weighted_pairs import PAIRS, TOKENS, WEIGHTS
 from deepnmt.errors import UserError
 from deepnmt.kernels.linear_cross_entropy import linear_cross_entropy
-from deepnmt.options.option_table import described
+from deepnmt.options.option_table import TRAINING, described, range_faults
 
 
 @dataclass
@@ -40,9 +40,8 @@ class LanguageModelLoss(FusedLabelSmoothedCrossEntropy):
 
     def __init__(self, task: Any, cfg: LanguageModelLossConfig) -> None:
         super().__init__(task, cfg.sentence_avg, cfg.label_smoothing, cfg.ignore_prefix_size, cfg.report_accuracy)
-        faults = []
-        if not 0 <= cfg.lm_loss_weight < math.inf:
-            faults.append(f"--lm-loss-weight must be a finite number of at least 0, but is {cfg.lm_loss_weight}")
+        own = {"lm_loss_weight": cfg.lm_loss_weight}
+        faults = [f"--{name} {rest}" for name, rest in range_faults(own, TRAINING)]
         if cfg.ignore_prefix_size:
             must = "must be 0 with a language model in the decoder"
             faults.append(f"--ignore-prefix-size {must}, but is {cfg.ignore_prefix_size}")

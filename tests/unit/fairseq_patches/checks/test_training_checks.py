@@ -236,6 +236,9 @@ def test_hydra_is_asked_when_it_sets_up_the_task(started: str, data: Path, monke
 
 NO_NORMS = {"encoder_norm": "none", "decoder_norm": "none"}
 POST = {"encoder_norm": "post", "decoder_norm": "post"}
+NO_LANGUAGE_MODEL = (
+    "--decoder-lm-layers without --criterion label_smoothed_cross_entropy_lm: these layers are no language model"
+)
 APART = [
     (
         {"initializer": "t-fixup", **POST},
@@ -263,10 +266,7 @@ APART = [
     # The course report's: the norms of the history stay.
     ({"initializer": "t-fixup", **NO_NORMS, "encoder_groups": "1"}, []),
     ({"initializer": "deepnorm", "residual_scale": "deepnorm", **POST}, []),
-    (
-        {"decoder_lm_layers": 1},
-        ["--decoder-lm-layers without --criterion label_smoothed_cross_entropy_lm: these layers are no language model"],
-    ),
+    ({"decoder_lm_layers": 1}, [NO_LANGUAGE_MODEL]),
     ({"initializer": "admin", "residual_scale": "admin", **POST}, []),
 ]
 
