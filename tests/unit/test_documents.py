@@ -232,6 +232,11 @@ def test_each_surprise_is_held_by_a_test() -> None:
     assert lost == []
 
 
+def test_each_finding_is_listed_once() -> None:
+    listed = re.findall(r"^- `(\w+\.sh)`: ", (ROOT / "docs" / "surprises.md").read_text("utf-8"), re.M)
+    assert listed == sorted(path.name for path in (ROOT / "findings").iterdir())
+
+
 @pytest.mark.parametrize("page", LIVING, ids=lambda page: page.name)
 def test_rows_stand_in_tables(page: Path) -> None:
     text = re.sub(r"^( *)```.*?^ *```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
