@@ -4,7 +4,8 @@ The class tells the norms, and config.json the rest; nothing here imports transf
 after "model.". Sinusoids may be among them, and are left out. A table that two names share may have one of them alone.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from deepnmt.checkpoints.importing.inference import Given
 from deepnmt.checkpoints.safetensors_file import read_tensors
 from deepnmt.errors import UserError
 from deepnmt.model.stack import STACKS
-from deepnmt.text.dictionary import SPECIAL_SYMBOLS, read_types
+from deepnmt.text.dictionary import END, SPECIAL_SYMBOLS, read_types
 from deepnmt.text.record import check_kinds, read_record
 from deepnmt.text.subwords import SEPARATOR
 
@@ -23,6 +24,8 @@ NORMS = {"fsmt": "post", "m2m_100": "pre"}
 # By the classes themselves, which may leave them out.
 NUMBERS = {"encoder_attention_heads": 16, "decoder_attention_heads": 16, "max_position_embeddings": 1024}
 DEFAULTS = {**NUMBERS, "activation_function": "relu", "scale_embedding": True}
+# Numbers of symbols that fairseq's dictionaries begin with.
+SYMBOLS = {"pad_token_id": SPECIAL_SYMBOLS.index("<pad>"), "eos_token_id": END, "decoder_start_token_id": END}
 TIED = {"fsmt": False, "m2m_100": True}
 ACTIVATIONS = ("relu", "gelu", "tanh", "linear")
 TABLES = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "decoder.output_projection.weight")
@@ -44,6 +47,14 @@ def read_folder(folder: Path) -> tuple[dict[str, Tensor], Given, dict[str, Any]]
     faults = [f"'{name}' must be at least 1, but is {config[name]}" for name in NUMBERS if config[name] < 1]
     if (activation := config["activation_function"]) not in ACTIVATIONS:
         faults.append(f"'activation_function' must be one of {', '.join(ACTIVATIONS)}, but is '{activation}'")
+    tensors = _tensors(folder)
+    # The importer refuses weights without any layer.
+    found = {f"{stack}_layers": number for stack in STACKS if (number := _layers(tensors, stack))}
+    faults += [
+        f"'{name}' must be {number}, but is {json.dumps(config[name])[:60]}"
+        for name, number in {**SYMBOLS, **found}.items()
+        if config.get(name) not in (None, number)
+    ]
     if faults:
         raise UserError(*(f"{path}: {fault}" for fault in faults))
     norm = NORMS[kind]
@@ -60,7 +71,7 @@ def read_folder(folder: Path) -> tuple[dict[str, Tensor], Given, dict[str, Any]]
     if not config["scale_embedding"]:
         options["no_scale_embedding"] = True
     tied = config.get("tie_word_embeddings", TIED[kind])
-    return _named(_tensors(folder), bool(tied)), given, options
+    return _named(tensors, bool(tied)), given, options
 
 
 def _tensors(folder: Path) -> dict[str, Tensor]:
@@ -79,6 +90,11 @@ def _tensors(folder: Path) -> dict[str, Tensor]:
             raise UserError(f"{path}: must be {kind}, but is another file")
         found.update({str(name): tensor for name, tensor in part.items()})
     return found
+
+
+def _layers(tensors: Iterable[str], stack: str) -> int:
+    """Return the number of layers of a stack: a part of the weights may be missing."""
+    return len({name.split(f"{stack}.layers.")[1].split(".")[0] for name in tensors if f"{stack}.layers." in name})
 
 
 def _named(tensors: Mapping[str, Tensor], tied: bool) -> dict[str, Tensor]:

@@ -123,6 +123,10 @@ FAULTS: list[tuple[Callable[[Path], object], str]] = [
         edited(CONFIG, activation_function="swish"),
         "/config.json: 'activation_function' must be one of relu, gelu, tanh, linear, but is 'swish'",
     ),
+    (edited(CONFIG, pad_token_id=0), "/config.json: 'pad_token_id' must be 1, but is 0"),
+    (edited(CONFIG, eos_token_id=[2, 0]), "/config.json: 'eos_token_id' must be 2, but is [2, 0]"),
+    (edited(CONFIG, decoder_start_token_id=0), "/config.json: 'decoder_start_token_id' must be 2, but is 0"),
+    (edited(CONFIG, encoder_layers=3), "/config.json: 'encoder_layers' must be 2, but is 3"),
     (
         lambda folder: (folder / WEIGHTS).unlink(),
         "/pytorch_model.bin: no such file; the folder needs model.safetensors or pytorch_model.bin",
