@@ -5,6 +5,7 @@ unbabel-comet needs older libraries than this package.
 
 import inspect
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -52,9 +53,11 @@ def comet_score(
             errors="replace",
             check=False,
         )
-        if done.returncode:
+        if done.returncode or not result.is_file():
             raise UserError(f"--comet {model}: {_reason(done.stderr, python)}")
         found = read_record(result, score=float, version=str)
+    if not math.isfinite(found["score"]):
+        raise UserError(f"--comet {model}: COMET's score must be a finite number, but is {found['score']}")
     signature = f"comet:{found['version']}|model:{model.name}|sha256:{sha256(model)[:SHOWN]}|scale:100"
     return {"score": round(100 * found["score"], 2), "signature": signature}
 

@@ -28,6 +28,8 @@ class Model:
         with open(self.path, encoding="utf-8") as file:
             if file.read() == "broken":
                 raise RuntimeError("no such encoder")
+            if self.path.endswith("nan.ckpt"):
+                return SimpleNamespace(system_score=float("nan"))
         shares = [len(each["mt"]) / len(each["ref"]) for each in samples if each["src"].startswith("ä")]
         return SimpleNamespace(system_score=sum(shares) / len(samples))
 
@@ -123,6 +125,12 @@ def test_faults_are_one_line(texts: list[str], python: Path, tmp_path: Path) -> 
     (tmp_path / "model.ckpt").write_text("broken")
     with pytest.raises(UserError, match=r"model\.ckpt: COMET failed: RuntimeError: no such encoder$"):
         command.main([*texts, f"--comet-python={python}"])
+    (tmp_path / "nan.ckpt").write_text("weights")
+    with pytest.raises(UserError, match=r"nan\.ckpt: COMET's score must be a finite number, but is nan$"):
+        command.main([*texts, f"--comet-python={python}", f"--comet={tmp_path / 'nan.ckpt'}"])
+    # A program that is no Python may end without a fault.
+    with pytest.raises(UserError, match=r"model\.ckpt: COMET failed: no message$"):
+        command.main([*texts, "--comet-python=/bin/true"])
     (tmp_path / "packages" / "comet.py").unlink()
     with pytest.raises(UserError, match=r"needs unbabel-comet; install it with pip in that environment$"):
         command.main([*texts, f"--comet-python={python}"])
