@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support.serving import echo, run, serving
+from support.serving import Models, echo, run, serving
 
 from deepnmt.serving.detection import Detector
 from deepnmt.serving.language_names import language_name
@@ -85,6 +85,18 @@ def test_one_language_needs_no_detection(tmp_path: Path) -> None:
         async with serving(echo(tmp_path)) as served:
             answer = await served.client.post("/detect", {"q": "Hallo"})
             assert answer.json() == [{"language": "de", "confidence": 100.0}]
+
+    run(work())
+
+
+def test_detection_follows_a_reload(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with serving(echo(tmp_path / "de-en")) as served:
+            models = served.endpoints.directions
+            models._all |= Models(echo(tmp_path / "fr-en", ("fr", "en")))._all
+            served.endpoints.reloaded()
+            found = (await served.client.post("/detect", {"q": "L'homme ne dort pas."})).json()
+            assert [each["language"] for each in found] == ["fr", "de"]
 
     run(work())
 

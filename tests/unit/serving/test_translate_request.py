@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import logging
 import threading
@@ -15,6 +16,8 @@ import pytest
 from support.serving import FORM, Echo, echo, run, serving, until
 
 from deepnmt.serving import endpoints, worker
+from deepnmt.serving.directions import Direction
+from deepnmt.serving.layout import Layout
 from deepnmt.translator.translator import Translated
 
 
@@ -46,6 +49,12 @@ def test_white_space_and_signs_are_those_of_the_text(text: str, tmp_path: Path) 
             assert (await served.client.translate(text)).json()["translatedText"] == text
 
     run(work())
+
+
+def test_lines_of_tokenised_text_remain_whole(tmp_path: Path) -> None:
+    translator = echo(tmp_path)
+    translator.pipeline.settings = dataclasses.replace(translator.pipeline.settings, pretokenized=True)
+    assert Layout.of("Ab . Cd .\nE .", Direction(tmp_path, b"", translator), True).sentences == ["Ab . Cd .", "E ."]
 
 
 @pytest.mark.parametrize("split", [True, False])
@@ -119,6 +128,16 @@ def test_lengths_are_equal_where_a_translation_depends_on_its_neighbours(tmp_pat
     run(work())
 
 
+def test_requests_of_one_batch_each_have_their_number_of_alternatives(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with serving(echo(tmp_path, beam=3), wait=0.1) as served:
+            numbers = (0, 2, 1)
+            found = await asyncio.gather(*(served.client.translate("abc", alternatives=each) for each in numbers))
+        assert [answer.json().get("alternatives") for answer in found] == [None, ["bc", "c"], ["bc"]]
+
+    run(work())
+
+
 def test_several_directions(tmp_path: Path) -> None:
     async def work() -> None:
         models = [echo(tmp_path / name, (name[:2], name[3:])) for name in ("de-en", "en-de", "de-fr", "xx-de")]
@@ -174,6 +193,12 @@ def test_alternatives_and_details(tmp_path: Path) -> None:
                     ],
                 },
             ]
+            # "a" has one translation, which stands in each alternative.
+            lines = (await served.client.translate("a\nabc", alternatives=2)).json()
+            assert lines == {"translatedText": "a\nabc", "alternatives": ["a\nbc", "a\nc"]}
+            # A line without any subword has no details.
+            blank = (await served.client.translate("\x01\na", details=True)).json()
+            assert [each["source"] for each in blank["sentences"]] == ["a"]
             several = (await served.client.translate(["a", ""], alternatives=1, details=True)).json()
             assert several["alternatives"] == [[], []]
             assert [len(each) for each in several["sentences"]] == [1, 0]
@@ -196,6 +221,7 @@ def test_forms(tmp_path: Path) -> None:
 
             assert await post(("q", "Ein Wort & 1+1=2 ä")) == {"translatedText": "Ein Wort & 1+1=2 ä"}
             assert await post(("q", "a"), ("q", "b")) == {"translatedText": ["a", "b"]}
+            assert await post(("q", "")) == {"translatedText": ""}
             assert await post(("q", "ab"), ("alternatives", "1")) == {"translatedText": "ab", "alternatives": ["b"]}
             # As the text that libretranslatepy makes of a list.
             assert await post(("q", "['a', 'b']")) == {"translatedText": "['a', 'b']"}
@@ -258,6 +284,38 @@ def test_a_request_times_out_and_leaves_the_queue(tmp_path: Path) -> None:
             assert (await served.client.translate("c")).json()["translatedText"] == "c"
         # The search of the first had begun; whoever waited behind it is not translated.
         assert ["b"] not in translator.engine.batches
+
+    run(work())
+
+
+def test_a_client_that_leaves_takes_no_other_one_of_its_batch_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints, "POLL", 0.01)
+
+    async def work() -> None:
+        translator = echo(tmp_path)
+        assert isinstance(translator.engine, Echo)
+        begun, search = threading.Event(), translator.engine.search
+
+        def searched(sentences: Any, settings: Any) -> Any:
+            begun.set()
+            return search(sentences, settings)
+
+        monkeypatch.setattr(translator.engine, "search", searched)
+        translator.engine.open.clear()
+        async with serving(translator, wait=0.05) as served:
+            left = asyncio.Event()
+            body = b'{"q": "a", "source": "de", "target": "en"}'
+            headers = {"content-type": "application/json"}
+            first = asyncio.ensure_future(served.client.request("POST", "/translate", body, headers, left))
+            second = asyncio.ensure_future(served.client.translate("b"))
+            await until(begun.is_set)
+            left.set()
+            assert (await first).status == 0
+            translator.engine.open.set()
+            assert (await second).json()["translatedText"] == "b"
+        assert translator.engine.batches == [["a", "b"]]
 
     run(work())
 
