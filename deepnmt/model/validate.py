@@ -159,8 +159,8 @@ def _self_attention_faults(config: DLCLTransformerConfig) -> Iterator[str]:
                 yield f"--{dashed(name)} needs --decoder-self-attention shared, but it is {kind.name}"
     else:
         # Without the layer that leads a block, the others have no weights; a recomputed layer would lose its gradients.
-        alone = ("decoder_skip", "decoder_layerdrop", "decoder_layers_to_keep", "base_layers", "checkpoint_activations")
-        for name in (*alone, "two_sided"):
+        alone = ("decoder_skip", "decoder_layerdrop", "decoder_layers_to_keep", "base_layers", "two_sided")
+        for name in (*alone, "checkpoint_activations", "offload_activations"):
             if getattr(config, name):
                 yield f"--decoder-self-attention shared cannot be combined with --{dashed(name)}"
         if config.shared_cross_attention and config.no_cross_attention:

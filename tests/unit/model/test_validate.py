@@ -154,6 +154,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
             "decoder_skip": 0.1,
             "decoder_layerdrop": 0.1,
             "checkpoint_activations": True,
+            "offload_activations": True,
             "two_sided": True,
         }.items()
     ),
