@@ -28,6 +28,8 @@ from deepnmt.text.sentences import split_sentences
         # A year, and a number after another word, may end a sentence.
         ("de", ["Er kam im Jahr 12. ", "Danach ging er."]),
         ("de", ["Das war die 1995. ", "Sie ging."]),
+        # In other languages, the same words are no articles.
+        ("en", ["I am 3. ", "You are 4."]),
         ("ja", ["これはペンです。", "あれは本です。"]),
         ("zh-TW", ["你好。", "再見！"]),
         # A language that the library does not know.

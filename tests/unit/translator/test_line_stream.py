@@ -135,6 +135,10 @@ def test_unknown_words_are_one_warning(
     run(codes, "".join(f"{word}\n" for word in many).encode())
     expected = f"warning: in: 23 words unknown to the model, in 23 lines: {', '.join(many[:20])}, and 3 more\n"
     assert capsys.readouterr().err == expected
+    # All of them fit, and each stands there as in a text.
+    run(codes, "".join(f"{word}\n" for word in [*many[:19], "&amp;"]).encode())
+    expected = f"warning: in: 20 words unknown to the model, in 20 lines: {', '.join(many[:19])}, &\n"
+    assert capsys.readouterr().err == expected
 
 
 def test_forms(codes: Path) -> None:
