@@ -215,13 +215,13 @@ class TargetDecoder(Decoder):
             # A position sees itself, so that padding before the text sees something.
             seen = seen & present[:, None].bool() | (positions == positions[past:, None])
         mask = hidden(seen.view(-1, 1, *seen.shape[-2:]), dtype)
-        shared = Shared()
+        shared = Shared(None if present is None else present.bool())
         source_mask = None if source_present is None else hidden(source_present[:, None, None].bool(), dtype)
 
         def attentions(number: int, module: Layer) -> Functions:
             functions: Functions = {}
             if isinstance(module.self_attn, RowState):
-                functions[SELF_ATTENTION] = lambda y, _: recurrence(module.self_attn, y, cache, number)
+                functions[SELF_ATTENTION] = lambda y, _: recurrence(module.self_attn, y, cache, number, shared.present)
             elif module.self_attn is not None:
                 own = mask, cache, number, shared
                 functions[SELF_ATTENTION] = lambda y, _: self_attention(module.self_attn, y, *own)
@@ -231,12 +231,14 @@ class TargetDecoder(Decoder):
                 functions[CROSS_ATTENTION] = lambda y, _: attention(module.encoder_attn, y, *memory)
             return functions
 
-        x = run(self, embedded(self, tokens, past), attentions)
+        # Padding in the cache has no position.
+        before = past if shared.present is None else shared.present[:, :past].sum(1, keepdim=True)
+        x = run(self, embedded(self, tokens, before), attentions)
         return x if self.project_out_dim is None else self.project_out_dim(x)
 
 
-def embedded(stack: Stack, tokens: Tensor, past: int) -> Tensor:
-    """Return the input of a stack's layers, B x T x C, for tokens after `past` others."""
+def embedded(stack: Stack, tokens: Tensor, past: int | Tensor) -> Tensor:
+    """Return the input of a stack's layers, B x T x C, for tokens after `past` others: a number, or B x 1."""
     x: Tensor = stack.embed_scale * stack.embed_tokens(tokens)
     if stack.embed_positions is not None:
         present = tokens.ne(PADDING)
@@ -263,8 +265,13 @@ def run(stack: Stack, x: Tensor, attentions: Callable[[int, Layer], Functions]) 
 
 @dataclass
 class Shared:
-    """Weights of self-attention, and attended values of the source, that a layer leaves to the layers above it."""
+    """Weights of self-attention, and attended values of the source, that a layer leaves to the layers above it.
 
+    Attributes:
+        present: whether a position of the target is no padding, B x all so far; None: none is padding
+    """
+
+    present: Optional[Tensor] = None
     weights: Optional[Tensor] = None
     attended: Optional[Tensor] = None
 
@@ -308,20 +315,26 @@ def merged_attention(
     mask: Optional[Tensor],
     cache: Optional[EncoderDecoderCache],
     layer: int,
-    _: Shared,
+    shared: Shared,
 ) -> Tensor:
     """Return merged attention (12), B x T x C; the cache keeps the values of the target."""
     key, value = source_keys(module, source, cache, layer)
-    mean = means_so_far(module.v_proj(x), cache, layer)
+    mean = means_so_far(module.v_proj(x), cache, layer, shared.present)
     return module.out_proj((attended(module, x, key, value, mask)[0] + mean).type_as(x))  # type: ignore[no-any-return]
 
 
-def recurrence(module: Any, x: Tensor, cache: Optional[EncoderDecoderCache], layer: int) -> Tensor:
+def recurrence(
+    module: Any, x: Tensor, cache: Optional[EncoderDecoderCache], layer: int, present: Optional[Tensor]
+) -> Tensor:
     """Return average attention (46) or SSRU (45), B x T x C; the cache keeps a vector of each position."""
     if isinstance(module, AverageAttention):
-        return module.gated(x, means_so_far(x, cache, layer).type_as(x))
+        return module.gated(x, means_so_far(x, cache, layer, present).type_as(x))
     exact = torch.promote_types(x.dtype, torch.float32)
     gates, values = module.forget_proj(x).to(exact).sigmoid(), module.v_proj(x).to(exact)
+    if present is not None:
+        # Padding leaves the mean as it is.
+        absent = ~present[:, -x.size(1) :, None]
+        gates, values = gates.masked_fill(absent, 1.0), values.masked_fill(absent, 0.0)
     before = torch.zeros_like(values[:, 0])
     if cache is not None and cache.get_seq_length(layer):
         before = cache.self_attention_cache.layers[layer].keys[:, 0, -1]
@@ -331,12 +344,14 @@ def recurrence(module: Any, x: Tensor, cache: Optional[EncoderDecoderCache], lay
     return means.relu().type_as(x)
 
 
-def means_so_far(x: Tensor, cache: Optional[EncoderDecoderCache], layer: int) -> Tensor:
+def means_so_far(x: Tensor, cache: Optional[EncoderDecoderCache], layer: int, present: Optional[Tensor]) -> Tensor:
     """Return the mean of all positions up to each of the newest ones, B x T x C, in float32 at least."""
     each = x.unsqueeze(1)
     if cache is not None:
         each, _ = cache.self_attention_cache.update(each, each, layer)
     counts = torch.arange(1, each.size(2) + 1, device=x.device).unsqueeze(-1)
+    if present is not None:
+        each, counts = each * present[:, None, :, None], present.cumsum(1).clamp(min=1).unsqueeze(-1)
     sums = each[:, 0].cumsum(1, dtype=torch.promote_types(x.dtype, torch.float32))
     return (sums / counts)[:, -x.size(1) :]
 

@@ -199,6 +199,29 @@ def translator_tokens(data: Path, line: str) -> list[str]:
     return TextPipeline.read(data).encode(line).split()
 
 
+@pytest.mark.parametrize("kind", ["dlcl", "ssru", "average", "shared attention"])
+def test_padding_of_the_target_does_not_count(kind: str, data: Path, tmp_path: Path) -> None:
+    checkpoint = write_checkpoint(tmp_path / "checkpoint.pt", data, **KINDS[kind][1])
+    export(Export([checkpoint], data, "transformers", check=0, search=SEARCH), tmp_path / "model")
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "model")
+    source, target = torch.tensor([[5, 6, 2]]), torch.tensor([[2, 6, 7]])
+    with torch.no_grad():
+        alone = model(source, decoder_input_ids=target).logits
+        mask = torch.tensor([[0, 1, 1, 1]])
+        padded = model(source, decoder_input_ids=torch.tensor([[1, 2, 6, 7]]), decoder_attention_mask=mask).logits
+        losses = [model(source, labels=torch.tensor([[6, 7, 2, last]])).loss.item() for last in (1, -100)]
+        # One position after the other, with a cache.
+        cache, steps = None, []
+        for end in range(1, 5):
+            newest, seen = torch.tensor([[1, 2, 6, 7]])[:, end - 1 : end], mask[:, :end]
+            found = model(source, decoder_input_ids=newest, decoder_attention_mask=seen, cache=cache, use_cache=True)
+            cache, steps = found.cache, [*steps, found.logits]
+    torch.testing.assert_close(padded[:, 1:], alone, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(torch.cat(steps[1:], 1), alone, rtol=1e-5, atol=1e-5)
+    expected = torch.nn.functional.cross_entropy(alone[0], torch.tensor([6, 7, 2])).item()
+    assert losses == pytest.approx([expected, expected], abs=1e-5)
+
+
 def test_the_folder_translates_with_deepnmt(data: Path, dlcl: tuple[Path, Path]) -> None:
     translator = Translator(dlcl[1])
     assert isinstance(translator.engine.engine, TransformersEngine)  # type: ignore[attr-defined]
