@@ -133,7 +133,10 @@ def _number(count: int, noun: str) -> str:
 
 
 def _warn(text: str) -> None:
-    print(f"warning: {text}", file=sys.stderr)
+    from tqdm import tqdm  # here, since it takes longer than a start may
+
+    # A line of its own, whatever progress bar is shown.
+    tqdm.write(f"warning: {text}", file=sys.stderr)
 
 
 def _chunks(lines: Iterator[str], size: int) -> Iterator[list[str]]:

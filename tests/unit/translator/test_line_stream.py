@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import select
 import threading
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ import pytest
 from support.checkpoints import run_main
 
 from deepnmt.cli import translate
+from deepnmt.console import progress
 from deepnmt.engines.engine import Hypothesis, SearchSettings
 from deepnmt.errors import UserError
 from deepnmt.text.pipeline import TextPipeline
@@ -112,6 +114,12 @@ def test_too_long_is_an_empty_line_and_a_warning(codes: Path, capsys: pytest.Cap
     ]
     with pytest.raises(UserError, match=r"^in:2: too long: 7 subwords; the model has 6 \(--strict\)$"):
         run(codes, text, strict=True)
+
+
+def test_a_warning_is_a_line_of_its_own_beside_a_progress_bar(codes: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with progress(2, "translating", " sentences"):
+        run(codes, b"one\n" + b"one " * 7 + b"\n")
+    assert re.search(r"[\r\n]warning: in:2: too long: 7 subwords;[^\r\n]*\n", capsys.readouterr().err)
 
 
 def test_invalid_utf8_names_the_line(codes: Path) -> None:
