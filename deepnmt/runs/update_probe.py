@@ -171,7 +171,7 @@ def facts(cfg: Any, trainer: Any, epoch: Any, batches: int) -> dict[str, float]:
         "max tokens": cfg.dataset.max_tokens or 0,
         "updates": ends,
         "updates an epoch": -(-batches // each),
-        "validations": validations(cfg.dataset, ends, -(-batches // each)),
+        "validations": validations(cfg, ends, -(-batches // each)),
     }
 
 
@@ -210,12 +210,18 @@ def ends_of(limits: Any, batches: int, each: int) -> int:
     return min((updates for updates in known if updates), default=0)
 
 
-def validations(intervals: Any, updates: int, epoch: int) -> int:
-    """Return how many validations a training has, by fairseq's intervals in epochs and in updates."""
-    if intervals.disable_validation:
-        return 0
-    by_updates = updates // intervals.validate_interval_updates if intervals.validate_interval_updates else 0
-    return int(by_updates + updates // epoch // intervals.validate_interval + 1)  # and at the end
+def validations(cfg: Any, updates: int, epoch: int) -> int:
+    """Return how many of `updates` updates, `epoch` an epoch, fairseq validates after: see its `validate_and_save`."""
+    data, saved = cfg.dataset, cfg.checkpoint.save_interval_updates
+
+    def validated(update: int) -> bool:
+        number, inside = divmod(update, epoch)
+        regular = saved > 0 and update % saved == 0 if inside else number % data.validate_interval == 0
+        often = data.validate_interval_updates > 0 and update % data.validate_interval_updates == 0
+        return bool(regular or often or update == cfg.optimization.max_update)
+
+    first = max(1, data.validate_after_updates)
+    return 0 if data.disable_validation else sum(map(validated, range(first, updates + 1)))
 
 
 def clock(trainer: Any) -> tuple[float, float]:

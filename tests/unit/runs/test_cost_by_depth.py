@@ -60,15 +60,32 @@ def test_a_training_ends_by_updates_or_epochs(limits: tuple[int | None, int | No
     assert probe.ends_of(SimpleNamespace(max_update=limits[0], max_epoch=limits[1]), 7, 2) == updates
 
 
-@pytest.mark.parametrize(("intervals", "number"), [((1, 0), 4), ((2, 0), 2), ((1, 5), 6), ((1000, 3), 5)])
-def test_validations_by_epochs_and_by_updates(intervals: tuple[int, int], number: int) -> None:
+@pytest.mark.parametrize(
+    ("options", "updates"),
+    [
+        ({}, [4, 8, 12]),
+        ({"validate_interval": 2}, [8]),
+        # The last of all, if updates end the training.
+        ({"validate_interval": 2, "max_update": 12}, [8, 12]),
+        ({"max_update": 12}, [4, 8, 12]),
+        ({"validate_interval_updates": 5}, [4, 5, 8, 10, 12]),
+        ({"validate_interval": 1000, "validate_interval_updates": 3, "max_update": 12}, [3, 6, 9, 12]),
+        # Checkpoints within an epoch are validated too.
+        ({"validate_interval": 1000, "save_interval_updates": 2}, [2, 6, 10]),
+        ({"validate_interval_updates": 5, "validate_after_updates": 8}, [8, 10, 12]),
+        ({"disable_validation": True}, []),
+    ],
+)
+def test_validations_are_those_of_fairseq(options: dict[str, Any], updates: list[int]) -> None:
+    """Twelve updates, four an epoch."""
+    values = {
+        "disable_validation": False, "validate_interval": 1, "validate_interval_updates": 0,
+        "validate_after_updates": 0, "save_interval_updates": 0, "max_update": 0, **options,
+    }  # fmt: skip
     config: Any = SimpleNamespace(
-        disable_validation=False, validate_interval=intervals[0], validate_interval_updates=intervals[1]
+        **{name: SimpleNamespace(**values) for name in ("dataset", "checkpoint", "optimization")}
     )
-    # Twelve updates, four an epoch, and one validation at the end.
-    assert probe.validations(config, 12, 4) == number
-    config.disable_validation = True
-    assert probe.validations(config, 12, 4) == 0
+    assert probe.validations(config, 12, 4) == len(updates)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +258,7 @@ def test_ten_updates_of_a_training(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     del steps[:]
     found = measure("costs")
     assert steps == [3] * 10
-    assert (found["updates"], found["validations"], found["encoder layers"], found["max tokens"]) == (3, 4, 3, 100)
+    assert (found["updates"], found["validations"], found["encoder layers"], found["max tokens"]) == (3, 3, 3, 100)
     assert (found["updates an epoch"], found["pairs"]) == (1, 3)
     # Adam has two numbers for each parameter, of four bytes.
     assert found["optimizer"] == 8 * found["parameters"]
@@ -329,9 +346,9 @@ def test_a_plan_of_two_depths_and_one_between(
         assert cost["parameters"] == pytest.approx(parameters)
         # Adam has two numbers of four bytes for each.
         assert cost["optimizer"] == pytest.approx(8 * parameters)
-        # Three sentences of 4, 2 and 6 tokens: with at most 8 tokens, two updates an epoch; 3 epochs, each validated.
-        assert (cost["updates an epoch"], cost["updates"], cost["validations"], cost["pairs"]) == (2, 6, 4, 3)
-        hours = (6 * cost["seconds"] + 4 * cost["validation"]) / 3600
+        # Three sentences of 4, 2 and 6 tokens: with at most 8 tokens, two updates an epoch, and three epochs.
+        assert (cost["updates an epoch"], cost["updates"], cost["validations"], cost["pairs"]) == (2, 6, 3, 3)
+        hours = (6 * cost["seconds"] + 3 * cost["validation"]) / 3600
         assert line.split()[:2] == [str(depth), f"{parameters:,}"]
         assert f" {hours:.2f} " in line
         assert f" {cost['memory'] / GIB:.2f} GiB" in line
