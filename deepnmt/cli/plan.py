@@ -65,12 +65,13 @@ def main(words: Sequence[str] | None = None) -> None:
 
     if given.picture:
         cost_by_depth.check_picture(given.picture)
+    gains = map_of_depth.read()
     plan = cost_by_depth.plan(recipe, given.data, sorted({*given.encoder_layers}), options, given.gpu)
     if plan.note:
         print(f"warning: memory lacks the growth of the process, which is unknown: {plan.note}", file=sys.stderr)
     source = ("estimate",) if given.gpu else ()
     print("\n".join([*cost_by_depth.table(plan, *source), *cost_by_depth.formula(plan)]))
     pairs = next(iter(plan.costs.values()))["pairs"]
-    print("\n".join(map_of_depth.advice(int(pairs), map_of_depth.read())))
+    print("\n".join(map_of_depth.advice(int(pairs), gains)))
     if given.picture:
         cost_by_depth.picture(plan, given.picture)

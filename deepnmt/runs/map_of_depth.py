@@ -46,9 +46,14 @@ class Gain(NamedTuple):
             gain = cls(*(kind(word) for kind, word in zip(cls.__annotations__.values(), words, strict=True)))
         except ValueError:
             gain = None
-        if gain is None or gain.pairs < 1:
+        if gain is None or not gain.is_possible():
             raise UserError(f"{where}: must be {', '.join(cls._fields)} with tabs, but is '{line}'")
         return gain
+
+    def is_possible(self) -> bool:
+        """Return whether a comparison can have these numbers."""
+        known = math.isfinite(self.difference) and not self.error < 0 and 0 <= self.p <= 1
+        return known and 0 < self.hours < math.inf and min(self.pairs, self.seeds) > 0
 
     def __str__(self) -> str:
         error = "" if math.isnan(self.error) else f" ± {self.error:.2f}"
@@ -58,10 +63,15 @@ class Gain(NamedTuple):
         )
 
 
+HEAD = "\t".join(Gain._fields)
+
+
 def read(path: Path | None = None) -> list[Gain]:
     """Return the gains of the installed file, or of another; none if there is no such file."""
     path = path or folder() / FILE
-    lines = read_text(path)[1:] if path.is_file() else []
+    head, *lines = read_text(path) if path.is_file() else [HEAD]
+    if head != HEAD:
+        raise UserError(f"{path}:1: must be {', '.join(Gain._fields)} with tabs, but is '{head}'")
     return [Gain.of(line, f"{path}:{number}") for number, line in enumerate(lines, start=2)]
 
 

@@ -17,6 +17,7 @@ from support.data_folders import data_folder
 from deepnmt import cli
 from deepnmt.errors import UserError
 from deepnmt.runs import cost_by_depth as plan
+from deepnmt.runs import map_of_depth
 from deepnmt.runs import update_probe as probe
 
 GIB = 2**30
@@ -172,6 +173,17 @@ def test_a_picture_is_checked_before_anything_is_measured(probes: dict[str, Any]
         cli.call("plan", ["tiny", "data", "--picture", str(tmp_path / "a.png")])
     with pytest.raises(UserError, match=r"^cannot write .*/none/a\.svg: No such file or directory$"):
         cli.call("plan", ["tiny", "data", "--picture", str(tmp_path / "none" / "a.svg")])
+    assert not probes["asked"]
+
+
+def test_the_map_is_read_before_anything_is_measured(
+    probes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "depth_map").mkdir()
+    (tmp_path / "depth_map" / "gains.tsv").write_text("a foreign file\n", encoding="utf-8")
+    monkeypatch.setattr(map_of_depth, "folder", lambda: tmp_path)
+    with pytest.raises(UserError, match=r"gains\.tsv:1: must be pairs, hours, .*, but is 'a foreign file'$"):
+        cli.call("plan", ["tiny", "data"])
     assert not probes["asked"]
 
 

@@ -43,7 +43,12 @@ def test_the_file_has_a_line_for_each(tmp_path: Path, monkeypatch: pytest.Monkey
     small, large = map_of_depth.read()
     assert small == SMALL
     assert math.isnan(large.error)
-    for line in ("", "1", first.replace("3", "x"), first.replace("43490", "0")):
+    changes = {"3": "x", "43490": "0", "1.0\t": "nan\t", "-1.25": "nan", "0.004": "1.5", "0.5": "-0.5", "\t3": "\t0"}
+    for line in ("", "1", *(first.replace(old, new) for old, new in changes.items())):
         path.write_text(f"{head}\n{first}\n{line}\n", encoding="utf-8")
         with pytest.raises(UserError, match=r"gains\.tsv:3: must be pairs, hours, .* with tabs, but is "):
             map_of_depth.read()
+    # Another file, whose first line would be lost.
+    path.write_text(f"{first}\n{first}\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"gains\.tsv:1: must be pairs, hours, .* with tabs, but is '43490\t"):
+        map_of_depth.read()
