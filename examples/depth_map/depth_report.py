@@ -86,7 +86,9 @@ def read_runs(folder: Path) -> Iterator[Run]:
 
 def keep(runs: Iterable[Run], path: Path) -> list[Run]:
     """Return these runs and the others of a file, which then has all of them."""
-    lines = read_text(path)[1:] if path.is_file() else []
+    head, *lines = read_text(path) if path.is_file() else ["\t".join(COLUMNS)]
+    if head.split("\t") != [*COLUMNS]:
+        raise UserError(f"{path}:1: must be {', '.join(COLUMNS)} with tabs, but is '{head}'")
     known = [Run.of(line, f"{path}:{number}") for number, line in enumerate(lines, start=2)]
     found = {run[:4]: run for run in (*known, *runs)}
     if not found:

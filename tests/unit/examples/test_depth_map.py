@@ -199,9 +199,15 @@ def test_gains_on_the_test_sets_are_for_deepnmt_plan(tmp_path: Path, monkeypatch
 
 @pytest.mark.parametrize("line", ["", "a b", "ten\t1h\tpre_4\t1\tx\t\t\t1:2", "ten\t1h\tpre_4\t1\t1\t\t\t1 2"])
 def test_faults_of_kept_runs_are_one_line(line: str, tmp_path: Path) -> None:
-    (tmp_path / "runs.tsv").write_text(f"heading\n{line}\n", encoding="utf-8")
+    path = tmp_path / "runs.tsv"
+    path.write_text("\t".join(depth_report.COLUMNS) + f"\n{line}\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"/runs\.tsv:2: must be text, budget, .* with tabs, but is '"):
-        depth_report.keep([], tmp_path / "runs.tsv")
+        depth_report.keep([], path)
+    # Another file, which would be replaced.
+    path.write_text("a\tb\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"/runs\.tsv:1: must be text, budget, .* with tabs, but is 'a\tb'$"):
+        depth_report.keep([], path)
+    assert path.read_text("utf-8") == "a\tb\n"
 
 
 @pytest.mark.parametrize(
