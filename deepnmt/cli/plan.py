@@ -69,6 +69,9 @@ def main(words: Sequence[str] | None = None) -> None:
     plan = cost_by_depth.plan(recipe, given.data, sorted({*given.encoder_layers}), options, given.gpu)
     if plan.note:
         print(f"warning: memory lacks the growth of the process, which is unknown: {plan.note}", file=sys.stderr)
+    if names := cost_by_depth.falling(plan):
+        line = f"the line of {' and of '.join(names)} falls with depth"
+        print(f"warning: {line}: other programs have disturbed the measurement; run it again", file=sys.stderr)
     source = ("estimate",) if given.gpu else ()
     print("\n".join([*cost_by_depth.table(plan, *source), *cost_by_depth.formula(plan)]))
     pairs = next(iter(plan.costs.values()))["pairs"]

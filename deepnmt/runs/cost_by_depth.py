@@ -113,6 +113,8 @@ def probe(recipe: Path, data: str, depth: int | None, options: Sequence[str], wh
 def costs(measured: Mapping[int, Mapping[str, float]], depths: Sequence[int], more: float = 0.0) -> Costs:
     """Return the quantities at all depths: as measured, or on the line through the measured ones.
 
+    The line gives no less than has been measured: layers need more, and noise must not make a negative time.
+
     Args:
         more: bytes by which the training grows, at any depth
     """
@@ -123,7 +125,8 @@ def costs(measured: Mapping[int, Mapping[str, float]], depths: Sequence[int], mo
         if depth not in measured:
             for name in BY_DEPTH:
                 slope, start = np.polyfit(list(measured), [each[name] for each in measured.values()], 1)
-                result[depth][name] = float(start + slope * depth)
+                least = min(each[name] for each in measured.values())
+                result[depth][name] = max(least, float(start + slope * depth))
         for name in ("memory", "rest"):
             result[depth][name] += more
     return result
@@ -168,6 +171,12 @@ def formula(plan: Plan) -> list[str]:
         slope = (found[high][name] - found[low][name]) / (high - low) / size
         lines.append(f"{name}: {found[low][name] / size - slope * low:.4g} + {slope:.4g} L {unit}")
     return lines
+
+
+def falling(plan: Plan) -> list[str]:
+    """Return the quantities that are less at the deeper of two measured depths, as only a disturbance can make them."""
+    low, high = min(plan.measured), max(plan.measured)
+    return [name for name in ("memory", "seconds") if plan.costs[high][name] < plan.costs[low][name]]
 
 
 def check_picture(path: Path) -> None:
