@@ -22,7 +22,7 @@ train, average, translate, score, export. It can be stopped at any moment; run t
   options          options of fairseq-train, which win over the recipe's, such as --max-update 1000
 
 environment:
-  OUT              folder for everything (default: output/libreoffice)
+  OUT              folder for everything (default: output/libreoffice); the model of de,fr is in OUT/de_fr
 
 example:
   examples/libreoffice/run.sh de
@@ -43,12 +43,14 @@ while [[ $# -gt 0 ]]; do
 done
 [[ ${#POSITIONAL[@]} -ge 1 && ${#POSITIONAL[@]} -le 2 ]] || die "LANGUAGES and at most one RECIPE must be given (see --help)"
 NAME=${POSITIONAL[0]} RECIPE=${POSITIONAL[1]:-$ROOT/configs/tiny.yaml}
+[[ $NAME =~ ^[^,]+(,[^,]+)*$ ]] || die "LANGUAGES must be languages with commas between them, but is '$NAME'"
 [[ -f $RECIPE ]] || die "RECIPE must be a file, but there is no '$RECIPE'"
 IFS=, read -ra LANGUAGES <<<"${NAME/#ten/$TEN}"
 [[ -z $(printf '%s\n' "${LANGUAGES[@]}" | sort | uniq -d) ]] || die "LANGUAGES must have each language once, but is $NAME"
 need python3 fairseq-train
 BASE=${OUT:-$ROOT/output/libreoffice}
-OUT=$BASE/$NAME
+# The name of a data folder has no comma.
+OUT=$BASE/${NAME//,/_}
 ON_INTERRUPT=resume
 SCRIPTS=$ROOT/scripts
 
