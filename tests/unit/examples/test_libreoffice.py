@@ -79,6 +79,21 @@ def test_long_paragraphs_are_split_where_both_sides_have_as_many_sentences() -> 
     assert fetch.split_paragraph(one, other) == [("Ein Satz.", "One sentence.")] * 40
     assert fetch.split_paragraph(one, other + "More.") == [(one, other + "More.")]
     assert fetch.split_paragraph("Kurz. Und gut.", "Short. And good.") == [("Kurz. Und gut.", "Short. And good.")]
+    # 60 words stay whole, and one side with 61 is enough.
+    one, other = (" ".join(["Wort"] * words) + "." for words in (30, 31))
+    assert fetch.split_paragraph(f"{one} {one}", "One. Two.") == [(f"{one} {one}", "One. Two.")]
+    assert fetch.split_paragraph(f"{one} {other}", "One. Two.") == [(one, "One."), (other, "Two.")]
+    # No sentence ends before a small letter.
+    assert fetch.split_paragraph(f"z. b. so {one} {other}", "One. Two.") == [
+        (f"z. b. so {one}", "One."),
+        (other, "Two."),
+    ]
+
+
+def test_long_paragraphs_without_spaces_are_split() -> None:
+    one = "文" * 400
+    assert fetch.split_paragraph(f"{one}。{one}！", "One. Two!") == [(f"{one}。", "One."), (f"{one}！", "Two!")]
+    assert fetch.split_paragraph("文。文。", "One. Two.") == [("文。文。", "One. Two.")]
 
 
 def test_no_split_has_a_side_of_a_later_one() -> None:
@@ -142,9 +157,20 @@ def test_packages_of_another_kind_are_one_line(tmp_path: Path) -> None:
     files["libreoffice-help-de"] = files["libreoffice-l10n-de"]
     with pytest.raises(UserError, match=r"^libreoffice-help-de: must have one folder of pages, usr/share/libreoffice"):
         fetch.write_text(tmp_path, "de", files)
+    (tmp_path / "help" / "usr/share/libreoffice/help/de/text").mkdir(parents=True)
+    (tmp_path / "help" / "usr/share/libreoffice/help/fr/text").mkdir(parents=True)
+    with pytest.raises(UserError, match=r"^help: must have one folder of pages"):
+        fetch.pairs_of({"libreoffice-help-en-us": tmp_path / "help"}, "de")
     files["libreoffice-help-de"].write_bytes(b"no package")
     with pytest.raises(UserError, match=r"_all\.deb: cannot be unpacked: dpkg-deb: error: [^\[\]]*$"):
         fetch.write_text(tmp_path, "de", files)
+
+
+def answer(path: Path, script: str) -> None:
+    """A program that stands in for another one."""
+    path.parent.mkdir()
+    path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    path.chmod(0o755)
 
 
 @pytest.mark.parametrize("language", ["en-gb", "../x", "de,fr"])
@@ -224,3 +250,30 @@ def test_languages_that_cannot_be_joined(
 def test_missing_packages_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"must have one file libreoffice-help-en-us_\*\.deb, but has 0$"):
         fetch.find_packages(fetch.packages_of("de"), tmp_path, tmp_path)
+    for version in (1, 2):
+        (tmp_path / f"libreoffice-help-en-us_{version}_all.deb").touch()
+    with pytest.raises(UserError, match=r"must have one file libreoffice-help-en-us_\*\.deb, but has 2$"):
+        fetch.find_packages(fetch.packages_of("de"), tmp_path, tmp_path)
+
+
+def test_packages_are_downloaded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/bin:/usr/bin")
+    names, cache = fetch.packages_of("de"), tmp_path / "cache"
+    answer(tmp_path / "bin" / "apt-get", 'echo "$2" >>"$0.log"; touch "$2_1_all.deb"')
+    for _ in range(2):
+        found = fetch.find_packages(names, None, cache)
+        assert found == {name: cache / f"{name}_1_all.deb" for name in names}
+    assert (tmp_path / "bin" / "apt-get.log").read_text("utf-8").split() == names
+    assert len(list(cache.iterdir())) == len(names)
+
+
+def test_failed_downloads_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/bin:/usr/bin")
+    answer(tmp_path / "bin" / "apt-get", 'touch half.deb; echo "E: a note\nE: Unable to locate $2" >&2; exit 100')
+    message = r"^apt-get download x failed: E: Unable to locate x; has 'apt-get update' been run\?$"
+    with pytest.raises(UserError, match=message):
+        fetch.find_packages(["x"], None, tmp_path / "cache")
+    assert not list((tmp_path / "cache").iterdir())
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(UserError, match=r"^apt-get not found; download x from a Debian mirror, and name its folder"):
+        fetch.find_packages(["x"], None, tmp_path / "cache")
