@@ -16,7 +16,7 @@ HAN = ("CJK UNIFIED IDEOGRAPH", "CJK COMPATIBILITY IDEOGRAPH", "BOPOMOFO")
 SYSTEMS = {
     ("LATIN", "FULLWIDTH LATIN"): (
         "af az br bs ca ceb cs cy da de en eo es et eu fi fo fr fy ga gd gl ha hr ht hu id ig is it jv la lb lt lv mg "
-        "mi ms mt nb nl nn no oc pl pt ro sk sl so sq st su sv sw tl tn tr uz vi wo xh yo zu"
+        "mi ms mt nb nl nn no oc om pl pt ro sk sl so sq st su sv sw tl tn tr uz vi wo xh yo zu"
     ),
     ("CYRILLIC",): "be bg kk ky mk mn ru sr tg tt uk",
     ("GREEK",): "el",

@@ -11,7 +11,7 @@ import pytest
 from deepnmt.corpus.cleaning.filters import KINDS, measures
 from deepnmt.corpus.cleaning.pair_chunk import Pairs
 from deepnmt.corpus.cleaning.pair_measures import NOTHING, Fitted, Spread, columns_of, measured
-from deepnmt.corpus.cleaning.writing_systems import LANGUAGES, letters_of
+from deepnmt.corpus.cleaning.writing_systems import LANGUAGES, knows, letters_of
 
 PAIRS = [
     ("a", "length", "eins zwei drei", "one", [3, 1]),
@@ -150,3 +150,6 @@ def test_letters_by_their_unicode_names() -> None:
         assert language in found
         assert found <= {language, "zh", "ja"}, unicodedata.name(sign)
     assert len(LANGUAGES) > 100
+    # All languages of LibreOffice's help in Debian (examples/libreoffice).
+    help_ = "ca cs da de dz el es et eu fi fr gl hi hu id it ja km ko nl om pl pt pt-br ru sk sl sv tr vi zh-cn zh-tw"
+    assert all(map(knows, help_.split()))
