@@ -34,11 +34,11 @@ from deepnmt.preparation.both_ways import BothWays
 from deepnmt.recipe.arguments import training_arguments
 from deepnmt.recipe.parser import parse, training_parser
 from deepnmt.runs.place import Place
-from deepnmt.runs.supervision import BOTH, LAST
+from deepnmt.runs.supervision import BOTH, LAST, WITHOUT_LAST
 
 OPTION = "--both-directions"
-# They belong to DATA's pairs, or to one of the two trainings; fairseq names checkpoints otherwise with the last.
-REFUSED = ("--pair-weights", "--restore-file", "--checkpoint-suffix")
+# They belong to DATA's pairs, or to one of the two trainings; with the others, there is no checkpoint of this name.
+REFUSED = ("--pair-weights", "--restore-file", "--checkpoint-suffix", *WITHOUT_LAST)
 # Of the model's options: sublayers are skipped in training alone, and positions may be more.
 MAY_DIFFER = [f"{stack}_skip" for stack in STACKS] + [f"max_{side}_positions" for side in ("source", "target")]
 MAY_DIFFER += ["skip_schedule", "skip_scale"]

@@ -7,6 +7,8 @@ from pathlib import Path
 from deepnmt.jobs.child_steps import module, run_process
 
 LAST, LOCK = "checkpoint_last.pt", "train.lock"
+# Of fairseq-train: the training leaves no LAST, from which it resumes, and another one begins.
+WITHOUT_LAST = ("--no-save", "--no-last-checkpoints")
 # The folder, in that of the checkpoints, of the model of both directions that a training begins with.
 BOTH = "both"
 AGAIN = "the training ended early; run the same command again to"

@@ -118,8 +118,10 @@ def test_all_faults_of_both_trainings_come_first(data: Path, recipes: list[Path]
     ]
     plain = tmp_path / "plain.yaml"
     plain.write_text(RECIPE, encoding="utf-8")
-    with pytest.raises(UserError, match=r"^--restore-file cannot be combined with --both-directions$"):
-        both_directions.begin(plain, plain, str(data), tmp_path / "save", ["--restore-file=a.pt"])
+    for option in ("--restore-file=a.pt", "--no-save", "--no-last-checkpoints"):
+        name = option.partition("=")[0]
+        with pytest.raises(UserError, match=f"^{name} cannot be combined with --both-directions$"):
+            both_directions.begin(plain, plain, str(data), tmp_path / "save", [option])
     assert not (tmp_path / "save").exists()
 
 
