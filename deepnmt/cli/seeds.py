@@ -74,6 +74,7 @@ def main(words: Sequence[str] | None = None) -> None:
     # All faults that can be known before the first training, which takes hours.
     check_data(given.data, given.subset)
     for run in chain(*runs.values()):
+        run.check_kept()
         run.job.check()
     for others in [*runs.values()][1:]:
         others[0].check_options()

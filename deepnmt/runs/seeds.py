@@ -30,6 +30,7 @@ from deepnmt.errors import UserError
 from deepnmt.jobs.child_steps import module, run_step
 from deepnmt.jobs.in_place import InPlace
 from deepnmt.runs.begun import described
+from deepnmt.runs.supervision import WITHOUT_LAST
 from deepnmt.text.columns import in_columns
 from deepnmt.text.corpus_scores import FILE, main_bleu, main_score
 from deepnmt.text.record import read_record, write_record
@@ -68,6 +69,12 @@ class SeedRun:
         worth = (f"{CHECKPOINTS}/{LAST}", AVERAGES)
         about = described(self.recipe, str(self.data), self.words)
         return InPlace("deepnmt seeds", self.folder, RECORD, worth=worth, **about)
+
+    def check_kept(self) -> None:
+        """Raise `UserError` if the training would leave no checkpoint to resume from."""
+        for name in WITHOUT_LAST:
+            if name in self.job.made_with["values"]:
+                raise UserError(f"{name} cannot be used here: trainings are resumed, and their checkpoints averaged")
 
     def check_options(self) -> None:
         """Exit with status 2 if fairseq-train would refuse the options, unless the training has begun."""

@@ -269,6 +269,12 @@ def test_faults_are_found_before_the_first_training(
     with pytest.raises(UserError, match=f"^{out}/test.json: must be a file, but is a folder$"):
         cli.call("seeds", words)
     (out / "test.json").rmdir()
+    # The trainings could not be resumed, and would leave nothing to average.
+    second = tmp_path / "second.yaml"
+    second.write_text("arch: dlcl_transformer_tiny\nno-save: true\n", encoding="utf-8")
+    for names, option in ((str(second), "--no-save"), ("tiny", "--no-last-checkpoints")):
+        with pytest.raises(UserError, match=f"^{option} cannot be used here: trainings are resumed, and their check"):
+            cli.call("seeds", [f"{words[0]},{names}", *words[1:], *([option] if names == "tiny" else [])])
     # The second recipe would fail once the first one has been trained.
     asked: list[list[str]] = []
 
