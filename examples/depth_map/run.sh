@@ -112,6 +112,8 @@ fi
 [[ -n $HOURS || $TEXT != ten ]] || HOURS=1
 HOURS=${HOURS:-0.25}
 [[ $HOURS =~ ^[0-9]{1,3}(\.[0-9]{1,4})?$ ]] || die "--hours must be a number such as 0.25, but is '$HOURS'"
+# 1.0 is 1: the report compares runs by their folders.
+HOURS=$(awk -v "hours=$HOURS" 'BEGIN { print hours + 0 }')
 IFS=, read -ra RECIPES <<<"${POSITIONAL[1]}"
 
 prepare "$TEXT"

@@ -79,6 +79,16 @@ def test_german_is_the_examples_own_data(root: Path) -> None:
     assert " out/data/ten out/runs/ten/1h --seeds 1 " in calls[-1]
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("ten", ()), ("quarter", ()), ("de", ()), ("ten", ("--hours", "1.0")), ("de", ("--hours", "00.250"))],
+)
+def test_the_report_compares_the_runs_of_default_hours(root: Path, text: str, words: tuple[str, ...]) -> None:
+    status, calls, error = run(root, text, "dlcl_4", *words)
+    assert status == 0, error
+    assert f" out/runs/{text}/{depth_report.BUDGETS[text]} --seeds 1 " in calls[-1]
+
+
 def test_seconds_are_measured_for_each_recipe(root: Path) -> None:
     # Measured before, while the machine was free, and while it was not.
     (root / "out").mkdir()
@@ -214,6 +224,7 @@ def test_faults_of_kept_runs_are_one_line(line: str, tmp_path: Path) -> None:
     ("seconds", "message"),
     [
         ("ten pre_4\n", r":1: must be TEXT RECIPE SECONDS, but is 'ten pre_4'$"),
+        ("ten pre_4 inf\n", r":1: must be TEXT RECIPE SECONDS"),
         ("# x\nten pre_4 x\n", r":2: must be TEXT RECIPE SECONDS, but is 'ten pre_4 x'$"),
         ("ten pre_4 -1\n", r":1: must be TEXT RECIPE SECONDS"),
         ("ten pre_4 nan\n", r":1: must be TEXT RECIPE SECONDS"),
