@@ -18,7 +18,7 @@ CONTEXT, PLURAL = "\x04", "\0"
 BRACKETED = re.compile(r" ?\([_~&]\w\)(?=(\.\.\.|…|:|：)?$)")
 MARK = re.compile(r"[_~](?=\w)")
 # Names, whose underscores are their own.
-NAME = re.compile(r"[A-Z\d]{2,}_[A-Z\d]+|\w+_\w+_\w+|_\w+_")
+NAME = re.compile(r"[A-Z\d]{2,}_[A-Z\d]+|_\w+_")
 
 
 def read_catalogs(folder: Path) -> Iterator[tuple[str, str]]:
