@@ -27,6 +27,9 @@ def test_paragraphs_of_a_page(tmp_path: Path) -> None:
         ("par_2", "Choose Tools - Options - Security."),
         ("par_2", "A&B C <D>"),
     ]
+    # A span that is never closed hides no other paragraph.
+    hidden = '<p id="par_1">A<span hidden="true" class="MAC">B</p><p id="par_2">C</p>'
+    assert paragraphs(hidden) == [("par_1", "A"), ("par_2", "C")]
     (tmp_path / "guide").mkdir()
     (tmp_path / "guide" / "page.html").write_text(PAGE, encoding="utf-8")
     assert [place for place, _ in read_pages(tmp_path)] == [
@@ -51,9 +54,18 @@ def test_catalogues_without_keys_and_contexts(tmp_path: Path) -> None:
     path = catalog(tmp_path / "de" / "sw.mo", entries)
     assert list(read_catalog(path)) == [("_Save", "S_peichern")]
     assert list(read_catalogs(tmp_path)) == [("Save", "Speichern")]
-    path.write_bytes(path.read_bytes()[:60])
-    with pytest.raises(UserError, match=r"sw\.mo: must be a message catalogue of gettext, but is damaged"):
-        list(read_catalog(path))
+    whole = path.read_bytes()
+    for content, reason in (
+        (whole[:20], "unpack_from requires"),
+        (whole[:-6], "a text ends beyond the file"),
+        (b"\0" * 4 + whole[4:], "another format"),
+        (whole.replace(b"_peich", b"_p\xffich"), "'utf-8' codec can't decode"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(
+            UserError, match=rf"sw\.mo: must be a message catalogue of gettext, but is damaged: {reason}"
+        ):
+            list(read_catalog(path))
 
 
 @pytest.mark.parametrize(
@@ -66,6 +78,10 @@ def test_catalogues_without_keys_and_contexts(tmp_path: Path) -> None:
         ("割り当てなし(~N)", "割り当てなし"),
         ("WEEKNUM_OOO", "WEEKNUM_OOO"),
         ("underline_", "underline_"),
+        ("my_own_name", "my_own_name"),
+        ("_reserved_", "_reserved_"),
+        # One key alone.
+        ("_Save as _copy", "Save as _copy"),
         ("( _ )", "( _ )"),
         ("two\nlines ", "two lines"),
     ],
@@ -192,9 +208,13 @@ def language(folder: Path, splits: dict[str, list[fetch.Pair]]) -> Path:
 def test_joined_languages_have_tags_and_no_english_of_a_held_out_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    german = {"train": [("eins", "one"), ("zwei", "two")], "valid": [("drei", "three")], "test": [("vier", "four")]}
+    german = {
+        "train": [("eins", "one"), ("zwei", "two")],
+        "valid": [("drei", "three")],
+        "test": [("vier", "four"), ("acht", "eight")],
+    }
     french = {
-        "train": [("trois", "three"), ("cinq", "five")],
+        "train": [("trois", "three"), ("cinq", "five"), ("huit", "eight")],
         "valid": [("quatre", "four"), ("six", "six")],
         "test": [],
     }
@@ -209,11 +229,24 @@ def test_joined_languages_have_tags_and_no_english_of_a_held_out_page(
     assert lines == {
         "train.mul": ["<de> eins", "<de> zwei", "<fr> cinq"], "train.en": ["one", "two", "five"],
         "valid.mul": ["<de> drei", "<fr> six"], "valid.en": ["three", "six"],
-        "test.mul": ["<de> vier"], "test.en": ["four"],
+        "test.mul": ["<de> vier", "<de> acht"], "test.en": ["four", "eight"],
     }  # fmt: skip
     assert [line.split() for line in capsys.readouterr().out.splitlines()[1:3]] == [
-        ["de", "4", "2", "2", "1", "1"], ["fr", "2", "2", "1", "1", "0"],
+        ["de", "4", "2", "2", "1", "2"], ["fr", "3", "3", "1", "1", "0"],
     ]  # fmt: skip
+
+
+def test_a_joint_corpus_is_of_its_own_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = {"raw": [], "train": [("a", "b")], "valid": [("c", "d")], "test": [("e", "f")]}
+    folder = language(tmp_path / "de", pairs)
+    monkeypatch.setattr("sys.argv", ["join", str(tmp_path / "out"), str(folder)])
+    join.main()
+    # Another held-out page, of which the old corpus knows nothing.
+    fetch.write_pairs(folder / "text", "test", "de", [("g", "h")])
+    with pytest.raises(
+        UserError, match=r"/out was made with another input: text/test\.de; remove it or choose another OUT$"
+    ):
+        join.main()
 
 
 def test_joined_lines_end_at_line_feeds_alone(tmp_path: Path) -> None:
