@@ -21,7 +21,8 @@ TUNED = "ten 4 0 0\nquarter 4 0.1 0\nde 4 0.1 0\nde 24 0.2 0\nquarter 24 0.3 0.0
 LIBREOFFICE = """mkdir -p "$OUT/ten/text"
 for side in mul en; do seq 12 >"$OUT/ten/text/valid.$side"; seq 8 >"$OUT/ten/text/train.$side"; done
 """
-PYTHON = """[[ $* != *update_probe* ]] || echo '{"seconds": 0.7, "processor seconds": 0.65, "updates": 0}' >"${!#}"
+PYTHON = """echo "${OMP_NUM_THREADS-} thread, GPU '${CUDA_VISIBLE_DEVICES-}'" >"$CALLS.threads"
+[[ $* != *update_probe* ]] || echo '{"seconds": 0.7, "processor seconds": 0.65, "updates": 0}' >"${!#}"
 """
 
 
@@ -48,7 +49,11 @@ def test_a_run_has_the_updates_of_its_hours(root: Path) -> None:
     assert status == 0, error
     folder = "out/runs/quarter/0.25h--dropout0.3"
     assert [call.split()[0] for call in calls] == ["run.sh", "preprocess.sh", "binarise.sh", "python3"]
-    assert calls[1].endswith("--dest out/data/ten")
+    assert calls[1] == (
+        "preprocess.sh --source-lang mul --target-lang en --train out/corpus/ten/text/train --valid out/text/valid "
+        "--test out/corpus/ten/text/test --protect out/corpus/ten/tags --bpe-merges 12000 --separate-dictionaries "
+        "--dest out/data/ten"
+    )
     assert calls[2] == "binarise.sh --like out/data/ten --train out/text/quarter --dest out/data/quarter"
     assert calls[3] == (
         f"python3 -m deepnmt seeds {folder}/dlcl_4.yaml,{folder}/pre_24.yaml out/data/quarter {folder} "
@@ -58,21 +63,38 @@ def test_a_run_has_the_updates_of_its_hours(root: Path) -> None:
     assert (root / "out" / "text" / "quarter.en").read_text("utf-8").split() == ["1", "5"]
     # 900 s at 0.5 s, and at 2.03 s 443 updates, in twenties.
     texts = {name: (root / folder / f"{name}.yaml").read_text("utf-8").splitlines() for name in ("dlcl_4", "pre_24")}
-    assert "\n".join(texts["dlcl_4"][1:8]) == (
-        "dropout: 0.1\nencoder-skip: 0\nmax-update: 1800\nwarmup-updates: 180\ncooldown-updates: 450\n"
-        "validate-interval-updates: 180\nsave-interval-updates: 180"
-    )
-    assert "\n".join(texts["pre_24"][:5]) == (
-        f"extends: {root}/configs/depth_map/pre_24.yaml\ndropout: 0.3\nencoder-skip: 0.05\nmax-update: 440\n"
-        "warmup-updates: 44"
-    )
+    ends = ["keep-interval-updates: 1", "no-epoch-checkpoints: true", "validate-interval: 1000"]
+    assert texts["dlcl_4"] == [
+        f"extends: {root}/configs/depth_map/dlcl_4.yaml", "dropout: 0.1", "encoder-skip: 0", "max-update: 1800",
+        "warmup-updates: 180", "cooldown-updates: 450", "validate-interval-updates: 180", "save-interval-updates: 180",
+        *ends,
+    ]  # fmt: skip
+    assert texts["pre_24"] == [
+        f"extends: {root}/configs/depth_map/pre_24.yaml", "dropout: 0.3", "encoder-skip: 0.05", "max-update: 440",
+        "warmup-updates: 44", "cooldown-updates: 110", "validate-interval-updates: 44", "save-interval-updates: 44",
+        *ends,
+    ]  # fmt: skip
+
+
+def test_a_run_has_one_thread_and_no_gpu(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for given, threads in ((None, "1"), ("3", "3")):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+        if given:
+            monkeypatch.setenv("OMP_NUM_THREADS", given)
+        status, _, error = run(root, "de", "dlcl_4")
+        assert status == 0, error
+        assert (root / "calls.threads").read_text("utf-8") == f"{threads} thread, GPU ''\n"
 
 
 def test_german_is_the_examples_own_data(root: Path) -> None:
     status, calls, error = run(root, "de", "dlcl_4", "--debs", "/debs", "--subset", "test")
     assert status == 0, error
     assert calls[0] == "run.sh de --debs /debs --text"
-    assert "--train out/corpus/de/clean --valid out/corpus/de/text/valid" in calls[1]
+    assert calls[1] == (
+        "preprocess.sh --source-lang de --target-lang en --train out/corpus/de/clean --valid out/corpus/de/text/valid "
+        "--test out/corpus/de/text/test --bpe-merges 8000 --separate-dictionaries --dest out/data/de"
+    )
     assert " out/data/de out/runs/de/0.25h --seeds 1 --last 1 --subset test" in calls[2]
     status, calls, error = run(root, "ten", "dlcl_4")
     assert status == 0, error
