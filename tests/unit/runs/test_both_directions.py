@@ -17,6 +17,7 @@ from support.substitution import SIZES, SOURCE, TARGET, substitution_data
 
 from deepnmt import cli
 from deepnmt.errors import UserError
+from deepnmt.jobs import job
 from deepnmt.jobs.child_steps import module
 from deepnmt.preparation.both_ways import BothWays
 from deepnmt.runs import both_directions, supervision, training
@@ -145,6 +146,16 @@ def test_another_model_is_refused_first(data: Path, recipes: list[Path], tmp_pat
     both_directions.check([one, first], [], Place())
     root = Path(cli.__file__).parents[2] / "configs" / "multi30k"
     both_directions.check([root / "both_r_drop.yaml", root / "both.yaml"], [], Place())
+
+
+def test_two_commands_do_not_share_a_folder(
+    data: Path, recipes: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(both_directions, "run_process", lambda command: 3)
+    monkeypatch.setattr(job, "WAIT", 0.0)
+    save = tmp_path / "save"
+    with job.locked(save, "SAVE"), pytest.raises(UserError, match=r"^SAVE must not be in use, but a command of an ear"):
+        both_directions.begin(*recipes, str(data), save, [])
 
 
 def test_a_training_without_it_is_not_resumed(data: Path, recipes: list[Path], tmp_path: Path) -> None:

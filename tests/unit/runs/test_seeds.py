@@ -150,6 +150,15 @@ def test_the_table_has_mean_deviation_and_core_hours(tmp_path: Path) -> None:
     assert seeds.read(tmp_path / "test.json") == table
 
 
+def test_all_recipes_are_compared_with_the_first(tmp_path: Path) -> None:
+    shares = {"one": 0.5, "two": 0.2, "three": 0.2}
+    results = {name: [translated(tmp_path / name, corpus(4, share))] for name, share in shares.items()}
+    first, second, third = seeds.rows(results)
+    assert first.difference is None
+    assert second.difference == third.difference == pytest.approx(second.mean - first.mean)
+    assert second.difference > 1
+
+
 def test_hours_are_unknown_where_an_earlier_version_has_trained(tmp_path: Path) -> None:
     folders = [translated(tmp_path / name, corpus(2, 0.3)) for name in ("old", "new")]
     trained(tmp_path / "old" / "checkpoints", {}, "checkpoint1.pt")
