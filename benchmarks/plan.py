@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -42,12 +43,15 @@ def train(result: str, recipe: str, data: str, save: str, *options: str) -> None
     ends: list[tuple[float, float]] = []
     stock = Trainer.train_step
 
+    @wraps(stock)  # the plug-in compares its arguments with those that it knows
     def train_step(self: Any, *args: Any, **kwargs: Any) -> Any:
         found = stock(self, *args, **kwargs)
         ends.append((time.perf_counter(), time.process_time()))
         return found
 
     def report() -> None:
+        if len(ends) <= WARM:
+            return  # its error tells why
         wall, processor = ((ends[-1][clock] - ends[WARM - 1][clock]) / (len(ends) - WARM) for clock in (0, 1))
         found = {SECONDS: wall, PROCESSOR: processor, MEMORY: from_kernel("/proc/self/status", "VmHWM")}
         console.write_whole(Path(result), json.dumps(found))
