@@ -107,7 +107,10 @@ def test_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
         cli.call("train", ["tiny", "data", "save", "--both-directions", "--both-recipe", "none"])
 
 
-def test_all_faults_of_both_trainings_come_first(data: Path, recipes: list[Path], tmp_path: Path) -> None:
+def test_all_faults_of_both_trainings_come_first(
+    data: Path, recipes: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(both_directions, "run_process", lambda command: pytest.fail("a training has begun"))
     one, first = recipes
     one.write_text(one.read_text("utf-8") + "dropout: 2\n", encoding="utf-8")
     first.write_text(first.read_text("utf-8") + "pair-weights: weights.txt\n", encoding="utf-8")

@@ -204,20 +204,22 @@ def test_padding_of_the_target_does_not_count(kind: str, data: Path, tmp_path: P
     checkpoint = write_checkpoint(tmp_path / "checkpoint.pt", data, **KINDS[kind][1])
     export(Export([checkpoint], data, "transformers", check=0, search=SEARCH), tmp_path / "model")
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "model")
-    source, target = torch.tensor([[5, 6, 2]]), torch.tensor([[2, 6, 7]])
+    source, text = torch.tensor([[5, 6, 2]]), [2, 6, 7]
     with torch.no_grad():
-        alone = model(source, decoder_input_ids=target).logits
-        mask = torch.tensor([[0, 1, 1, 1]])
-        padded = model(source, decoder_input_ids=torch.tensor([[1, 2, 6, 7]]), decoder_attention_mask=mask).logits
+        alone = model(source, decoder_input_ids=torch.tensor([text])).logits
         losses = [model(source, labels=torch.tensor([[6, 7, 2, last]])).loss.item() for last in (1, -100)]
-        # One position after the other, with a cache.
-        cache, steps = None, []
-        for end in range(1, 5):
-            newest, seen = torch.tensor([[1, 2, 6, 7]])[:, end - 1 : end], mask[:, :end]
-            found = model(source, decoder_input_ids=newest, decoder_attention_mask=seen, cache=cache, use_cache=True)
-            cache, steps = found.cache, [*steps, found.logits]
-    torch.testing.assert_close(padded[:, 1:], alone, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(torch.cat(steps[1:], 1), alone, rtol=1e-5, atol=1e-5)
+        for place in (0, 1):
+            target = torch.tensor([[*text[:place], 1, *text[place:]]])
+            mask = target.ne(1).long()
+            padded = model(source, decoder_input_ids=target, decoder_attention_mask=mask).logits
+            # One position after the other, with a cache.
+            cache, steps = None, []
+            for end in range(1, 5):
+                given = {"decoder_input_ids": target[:, end - 1 : end], "decoder_attention_mask": mask[:, :end]}
+                found = model(source, **given, cache=cache, use_cache=True)
+                cache, steps = found.cache, [*steps, found.logits]
+            for logits in (padded, torch.cat(steps, 1)):
+                torch.testing.assert_close(logits[mask.bool()], alone[0], rtol=1e-5, atol=1e-5)
     expected = torch.nn.functional.cross_entropy(alone[0], torch.tensor([6, 7, 2])).item()
     assert losses == pytest.approx([expected, expected], abs=1e-5)
 
