@@ -16,8 +16,8 @@ such products are exact, and results the same.
 
 A row has a scale of its own, so its result does not depend on the rest of the batch.
 
-With AVX-512, MKL uses its fastest kernels on Intel's processors only. On AMD's, oneDNN replaces it for large products.
-There its speed is 1.1 (Zen 4) to 2.2 times (Zen 5) MKL's (docs/performance.md).
+With AVX-512, MKL uses its fastest kernels on Intel's processors only. On AMD's, oneDNN replaces it for large products
+of wide models. There its speed is 1.1 (Zen 4) to 2.2 times (Zen 5) MKL's (docs/performance.md).
 """
 
 import functools
@@ -46,7 +46,7 @@ AMX_INT8 = ("amx_int8",)
 FEW_MULTIPLICATIONS = 2**19
 # Multiple to which the number of rows is rounded up for oneDNN, from four times as many on.
 MULTIPLE = 32
-# In training, the side of a matrix below which oneDNN gains nothing.
+# The side of a matrix below which oneDNN gains nothing.
 SHORT_SIDE = 256
 LARGEST = 127
 # Channels of which float32 adds products of whole numbers up to LARGEST exactly.
@@ -200,9 +200,12 @@ def rounded(kind: str, x: Tensor) -> Tensor:
 
 
 def prefers_onednn(weight: Tensor) -> bool:
-    """Return whether oneDNN computes large products of a weight faster than MKL."""
+    """Return whether oneDNN computes large products of a matrix faster than MKL.
+
+    Without a gain, its compiled kernels are only a loss: a search for batches of many sizes keeps hundreds of them.
+    """
     usable = weight.device.type == "cpu" and weight.dtype == torch.float32 and not reference_wanted()
-    return usable and onednn_is_faster()
+    return usable and min(weight.shape) >= SHORT_SIDE and onednn_is_faster()
 
 
 def mm(a: Tensor, b: Tensor, out: Optional[Tensor] = None) -> Tensor:
@@ -213,7 +216,7 @@ def mm(a: Tensor, b: Tensor, out: Optional[Tensor] = None) -> Tensor:
             return result.float() if out is None else out.copy_(result)
         with _rounded():
             return torch.mm(a, b) if out is None else torch.mm(a, b, out=out)
-    if min(*a.shape, b.size(1)) >= SHORT_SIDE and a.dtype == b.dtype and prefers_onednn(a):
+    if prefers_onednn(a) and prefers_onednn(b):
         return onednn_linear(a, b.t(), None)
     return torch.mm(a, b) if out is None else torch.mm(a, b, out=out)
 

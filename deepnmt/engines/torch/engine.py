@@ -30,6 +30,7 @@ from deepnmt.errors import UserError
 from deepnmt.kernels.malloc import keep_freed_memory
 from deepnmt.kernels.products import WHOLE
 from deepnmt.kernels.short_attention import REGISTER
+from deepnmt.kernels.threads import threads_for
 from deepnmt.search.beam import beam_search
 from deepnmt.search.constraints import Forbidden, LengthRange, StepRule
 from deepnmt.search.ensemble import EnsembleSteps, MeanProbability
@@ -104,6 +105,7 @@ class InferenceEngine:
                 raise UserError(f"{folder.path / RECORD}: {error}") from error
             reduce_products(model, weights)
             self.models.append(model)
+        self.channels = max(model.decoder.embed_tokens.embedding_dim for model in self.models)
         self.shortlist = folder.shortlist()
         # The end symbol takes a position.
         self.longest = min(model.encoder.longest for model in self.models) - 1
@@ -128,7 +130,8 @@ class InferenceEngine:
             return []
         found = None
         if not settings.more:
-            with self._lock, torch.no_grad():
+            rows = len(sentences) * settings.beam
+            with self._lock, threads_for(rows, self.channels), torch.no_grad():
                 found = self._searched(sentences, settings)
         if found is None:
             return self._whole.search(sentences, settings)
@@ -140,7 +143,7 @@ class InferenceEngine:
             return []
         asked = padded([numbers(target, self.target) for target in targets])  # N x T
         tokens, rows = torch.full((len(asked), 1), END), []
-        with self._lock, torch.no_grad():
+        with self._lock, threads_for(len(sources), self.channels), torch.no_grad():
             steps = self._steps(self._sources(sources), 1, asked.size(1))
             for position, expected in enumerate(asked.t()):
                 hidden = max(0, REGISTER - position - 1)

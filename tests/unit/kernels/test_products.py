@@ -117,14 +117,14 @@ def test_float32_by_both_libraries(monkeypatch: pytest.MonkeyPatch, onednn: bool
     calls: list[int] = []
     linear = products.onednn_linear
     monkeypatch.setattr(products, "onednn_linear", lambda x, w, b: calls.append(len(x)) or linear(x, w, b))
-    w, b = rows(256, 128, 8), torch.randn(256) if bias else None
+    w, b = rows(512, 256, 8), torch.randn(512) if bias else None
     function = product("float32", w, b)
-    for count in (1, 16, 17):
-        x = rows(count, 128, 9)
+    for count in (1, 4, 5):
+        x = rows(count, 256, 9)
         expected = x.double() @ w.double().t() + (0 if b is None else b)
         size = x.double().norm(dim=1, keepdim=True) * w.double().norm(dim=1)
         assert ((function(x) - expected).abs() <= 2e-6 * size + 1e-5).all()
-    assert calls == ([17] if onednn else [])
+    assert calls == ([5] if onednn else [])
 
 
 def test_onednn_has_few_numbers_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,9 +156,18 @@ def test_a_large_weight_is_kept_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_only_float32_on_the_cpu_is_onednns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(products, "onednn_is_faster", lambda: True)
-    assert products.prefers_onednn(torch.zeros(2, 2))
-    assert not products.prefers_onednn(torch.zeros(2, 2, dtype=torch.float64))
-    assert not products.prefers_onednn(torch.zeros(2, 2, device="meta"))
+    assert products.prefers_onednn(torch.zeros(256, 256))
+    assert not products.prefers_onednn(torch.zeros(256, 256, dtype=torch.float64))
+    assert not products.prefers_onednn(torch.zeros(256, 256, device="meta"))
+
+
+@pytest.mark.parametrize("shape", [(255, 256), (256, 255), (9712, 128)])
+def test_onednn_keeps_no_kernels_where_it_gains_nothing(
+    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int]
+) -> None:
+    monkeypatch.setattr(products, "onednn_is_faster", lambda: True)
+    assert not products.prefers_onednn(torch.zeros(shape))
+    assert isinstance(product("float32", torch.zeros(shape), None), FullProduct)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +212,7 @@ def test_rounding_twice_changes_nothing() -> None:
 def test_kinds_are_what_they_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
     for faster, full in ((False, FullProduct), (True, OnednnProduct)):
         monkeypatch.setattr(products, "onednn_is_faster", lambda faster=faster: faster)
-        kinds = [type(product(kind, torch.eye(2), None)) for kind in products.KINDS if kind != "float16"]
+        kinds = [type(product(kind, torch.eye(256), None)) for kind in products.KINDS if kind != "float16"]
         assert kinds == [full, BFloat16Product, Int8Product]
 
 

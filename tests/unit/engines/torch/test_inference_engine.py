@@ -142,6 +142,28 @@ def test_long_sentences_and_plain_kernels(
         assert [each.score for each in one] == pytest.approx([each.score for each in other], 1e-5)
 
 
+def test_few_hypotheses_are_searched_and_scored_by_one_thread(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = exported([write_checkpoint(tmp_path / "model.pt", data, **PRE)], data, tmp_path / "model")
+    seen: list[tuple[str, int]] = []
+    for name in ("_sources", "_steps"):
+        whole_step = getattr(engine, name)
+        monkeypatch.setattr(
+            engine, name, lambda *a, n=name, f=whole_step: (seen.append((n, torch.get_num_threads())), f(*a))[1]
+        )
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        engine.search([["M"]] * 85, SETTINGS)
+        engine.search([["M"]] * 86, SETTINGS)
+        engine.score([["M"]] * 255, [["M"]] * 255)
+        engine.score([["M"]] * 256, [["M"]] * 256)
+    finally:
+        torch.set_num_threads(threads)
+    assert [number for _, number in seen] == [1, 1, 2, 2] * 2
+
+
 def test_other_models_and_options_need_fairseq(data: Path, tmp_path: Path) -> None:
     checkpoint = write_checkpoint(tmp_path / "model.pt", data, activation_fn="gelu_accurate")
     assert describe(whole([checkpoint], data)) == {}
