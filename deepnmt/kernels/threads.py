@@ -1,7 +1,7 @@
 """The number of torch's threads. In small products they wait for each other, and spin meanwhile: work that is lost.
 
 With two threads, searches of Transformer-Tiny for 1, 16 and 64 sentences take 0.95, 0.80 and 0.80 of the time. The
-processor's work is 1.9, 1.6 and 1.6 times that of one thread (benchmarks/results/2026-12-01_epyc-avx512_2cores.md).
+processor works 1.9, 1.6 and 1.6 times as long as for one thread (benchmarks/results/2026-12-01_epyc-avx512_2cores.md).
 """
 
 from collections.abc import Iterator
