@@ -14,7 +14,7 @@ NARROW, ROWS = 128, 256
 
 
 @contextmanager
-def threads_for(rows: int, channels: int) -> Iterator[None]:
+def threads_for(rows: int, channels: float) -> Iterator[None]:
     """In this context, let torch compute with one thread if it multiplies few rows with the weights of a narrow model.
 
     Args:
@@ -22,7 +22,7 @@ def threads_for(rows: int, channels: int) -> Iterator[None]:
         channels: of the widest model
     """
     threads = torch.get_num_threads()
-    if threads == 1 or channels > NARROW or rows >= ROWS:
+    if channels > NARROW or rows >= ROWS:
         yield
         return
     torch.set_num_threads(1)

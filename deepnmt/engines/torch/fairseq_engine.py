@@ -26,6 +26,7 @@ from deepnmt.checkpoints.file import read
 from deepnmt.engines.engine import Hypothesis, SearchSettings, Value
 from deepnmt.engines.padding import scored_by_length
 from deepnmt.errors import UserError
+from deepnmt.kernels.threads import threads_for
 from deepnmt.options.option_table import option
 from deepnmt.search import fusion, right_to_left
 from deepnmt.search.constraints import BY_OPTION
@@ -119,6 +120,8 @@ class TorchEngine:
             model.to(self.device).eval()
             if shortlist is not None:
                 check_shortlist(model)
+        # Without Transformer decoders, it is not known which models are narrow.
+        self.channels = max(getattr(model.decoder, "output_embed_dim", math.inf) for model in self.models)
         # The end symbol takes a position.
         positions = zip(*(model.max_positions() for model in self.models))
         self.longest, self.longest_target = (int(min(each)) - 1 for each in positions)
@@ -134,7 +137,7 @@ class TorchEngine:
         """See `Engine`."""
         if not sentences:
             return []
-        with self._lock, torch.no_grad():
+        with self._lock, threads_for(len(sentences) * settings.beam, self.channels), torch.no_grad():
             found = self._generator(settings).forward({"net_input": self._sources(sentences)})
         return [[self._hypothesis(entry) for entry in entries[: settings.nbest]] for entries in found]
 

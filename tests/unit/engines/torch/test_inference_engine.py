@@ -22,7 +22,7 @@ from deepnmt.engines.torch.fairseq_engine import TorchEngine, load_checkpoints
 from deepnmt.engines.torch.options import SUPPORT, describe
 from deepnmt.errors import UserError
 from deepnmt.export.exporter import Export, export
-from deepnmt.kernels import products
+from deepnmt.kernels import products, threads
 from deepnmt.reference import REFERENCE
 from deepnmt.translator import Translator
 
@@ -142,26 +142,28 @@ def test_long_sentences_and_plain_kernels(
         assert [each.score for each in one] == pytest.approx([each.score for each in other], 1e-5)
 
 
-def test_few_hypotheses_are_searched_and_scored_by_one_thread(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("fairseq", [False, True])
+def test_few_hypotheses_of_a_narrow_model_have_one_thread(
+    fairseq: bool, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = exported([write_checkpoint(tmp_path / "model.pt", data, **PRE)], data, tmp_path / "model")
-    seen: list[tuple[str, int]] = []
-    for name in ("_sources", "_steps"):
-        whole_step = getattr(engine, name)
-        monkeypatch.setattr(
-            engine, name, lambda *a, n=name, f=whole_step: (seen.append((n, torch.get_num_threads())), f(*a))[1]
-        )
-    threads = torch.get_num_threads()
+    checkpoint = write_checkpoint(tmp_path / "model.pt", data, **PRE)
+    engine = whole([checkpoint], data) if fairseq else exported([checkpoint], data, tmp_path / "model")
+    seen: list[int] = []
+    sources = engine._sources
+    monkeypatch.setattr(engine, "_sources", lambda given: seen.append(torch.get_num_threads()) or sources(given))
+    before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        engine.search([["M"]] * 85, SETTINGS)
-        engine.search([["M"]] * 86, SETTINGS)
-        engine.score([["M"]] * 255, [["M"]] * 255)
-        engine.score([["M"]] * 256, [["M"]] * 256)
+        for narrow in (16, 15):  # the model has 16 channels
+            monkeypatch.setattr(threads, "NARROW", narrow)
+            for sentences in (85, 86):
+                engine.search([["M"]] * sentences, SETTINGS)
+        monkeypatch.setattr(threads, "NARROW", 16)
+        for pairs in () if fairseq else (255, 256):
+            engine.score([["M"]] * pairs, [["M"]] * pairs)
     finally:
-        torch.set_num_threads(threads)
-    assert [number for _, number in seen] == [1, 1, 2, 2] * 2
+        torch.set_num_threads(before)
+    assert seen == [1, 2, 2, 2, *([] if fairseq else [1, 2])]
 
 
 def test_other_models_and_options_need_fairseq(data: Path, tmp_path: Path) -> None:

@@ -133,6 +133,8 @@ def test_only_a_gpu_computes_in_half_precision(device: str, calls: list[str]) ->
     class Model:
         """Tells what becomes of it."""
 
+        decoder = None
+
         def make_generation_fast_(self, **options: object) -> None:
             pass
 

@@ -12,13 +12,10 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 from support.checkpoints import load as load_file
-from support.checkpoints import run_main
 from support.slow import slow_but
-from support.translation_models import GERMAN, write_checkpoint, write_data
+from support.translation_models import GERMAN, write_checkpoint
 
-from deepnmt.cli import export as export_command
 from deepnmt.engines.engine import SearchSettings
 from deepnmt.engines.model_folder import ModelFolder
 from deepnmt.engines.registry import load_engine
@@ -30,7 +27,6 @@ from deepnmt.translator import Translator
 
 transformers = pytest.importorskip("transformers")
 from deepnmt.engines.transformers import DeepTranslationModel  # noqa: E402
-from deepnmt.engines.transformers.card import card  # noqa: E402
 from deepnmt.engines.transformers.engine import LastEnds, TransformersEngine, load  # noqa: E402
 
 PRE: dict[str, Any] = {"encoder_norm": "pre", "decoder_norm": "pre"}
@@ -81,19 +77,6 @@ SEARCH = SearchSettings(beam=3, lenpen=0.7, max_len_b=12)
 SOURCES = [["D@@", "er", "nie", "da"], ["M"], ["Hund", "und", "D@@", "ie", "Katze", "und", "mehr", "n", "e", "r"]]
 FILES = {"config.json", "generation_config.json", "tokenizer_config.json", "model.safetensors", "README.md"}
 FILES |= {"model.json", "codes", "dict.de.txt", "dict.en.txt"}
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_data(tmp_path_factory.mktemp("transformers") / "data")
-
-
-@pytest.fixture(scope="module")
-def dlcl(data: Path) -> tuple[Path, Path]:
-    """A checkpoint and its folder."""
-    checkpoint = write_checkpoint(data.parent / "dlcl.pt", data, **KINDS["dlcl"][1])
-    export(Export([checkpoint], data, "transformers", check=4, search=SEARCH), data.parent / "dlcl")
-    return checkpoint, data.parent / "dlcl"
 
 
 @pytest.mark.parametrize("kind", slow_but(USUAL, KINDS))
@@ -249,47 +232,6 @@ def test_a_file_that_is_overwritten_changes_no_translation(dlcl: tuple[Path, Pat
     with (folder / "model.safetensors").open("r+b") as file:
         file.write(bytes((folder / "model.safetensors").stat().st_size))
     assert engine.search(SOURCES, SEARCH) == expected
-
-
-def test_the_card(dlcl: tuple[Path, Path]) -> None:
-    record = ModelFolder.read(dlcl[1])[0]
-    found = card(
-        record, {"BLEU": {"score": 41.5, "signature": "nrefs:1|case:mixed"}, "chrF": {"score": 2, "signature": "x"}}
-    )
-    assert found.startswith('---\nlanguage:\n- "de"\n- "en"\nlibrary_name: transformers\npipeline_tag: translation\n')
-    # Norwegian is no truth value.
-    norwegian = dataclasses.replace(record, text=dataclasses.replace(record.text, target_lang="no"))
-    assert yaml.safe_load(card(norwegian, {}).split("---\n")[1])["language"] == ["de", "no"]
-    for line in (
-        "| layers | 3 | 3 |", "| width | 16 | 16 |", "| layer norm | post | post |", "| groups (DLCL: 1) | 1 | 1 |",
-        "| relative positions up to | 2 | 0 |", "| BLEU | 41.50 | `nrefs:1\\|case:mixed` |", "| chrF | 2.00 | `x` |",
-    ):  # fmt: skip
-        assert line in found.splitlines(), found
-    assert f"On 4 validation pairs, BLEU is {record.check['bleu']:.2f}" in found
-    unchecked = card(dataclasses.replace(record, check={"pairs": 0}), {})
-    assert "was not compared with its checkpoint" in unchecked
-    assert "| metric |" not in unchecked
-
-
-def test_the_command_puts_scores_and_search_on_the_card(data: Path, dlcl: tuple[Path, Path], tmp_path: Path) -> None:
-    (tmp_path / "scores.json").write_text(json.dumps({"BLEU": {"score": 12, "signature": "s"}}))
-    words = ("--engine", "transformers", "--check", 0, "--scores", tmp_path / "scores.json", "--beam", 2)
-    run_main(export_command.main, "deepnmt export", dlcl[0], data, tmp_path / "model", *words, "--lenpen", 0.5)
-    found = (tmp_path / "model" / "README.md").read_text("utf-8")
-    assert "| BLEU | 12.00 | `s` |\n" in found
-    assert "The search keeps 2 hypotheses, with the length penalty 0.5." in found
-
-
-def test_generation_settings(data: Path, dlcl: tuple[Path, Path]) -> None:
-    found = json.loads((dlcl[1] / "generation_config.json").read_text())
-    expected = {
-        "num_beams": 3, "early_stopping": True, "length_penalty": 0.7, "min_new_tokens": 1, "suppress_tokens": [1],
-        "max_new_tokens": 201, "bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2,
-    }  # fmt: skip
-    # The positions of the model are fewer than 200.
-    positions = load_file(dlcl[0])["cfg"]["model"]["max_target_positions"]
-    expected["max_new_tokens"] = min(12, positions - 1) + 1
-    assert {name: found.get(name) for name in expected} == expected
 
 
 def test_code_in_a_folder_is_never_run(dlcl: tuple[Path, Path], tmp_path: Path) -> None:
